@@ -1,0 +1,100 @@
+"""Safetensors files, read and written without any framework.
+
+A file is an 8-byte little-endian header length, a JSON header (name -> dtype, shape, begin and end offset) and the data.
+Reading takes one tensor at a time straight from the file, so a checkpoint never lies in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kazeia.errors import CheckpointError
+
+Floats = NDArray[np.float32]
+
+MAX_HEADER_BYTES = 100_000_000
+"""The format's own limit."""
+
+ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
+NAMES = {"BF16": "bf16", "F16": "fp16", "F32": "fp32"}
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One tensor: where its bytes lie. `begin` is counted from the start of the file."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+def read_header(path: Path) -> dict[str, Entry]:
+    """The tensors of a file, by name.
+
+    Raises:
+        CheckpointError: unreadable, not safetensors, truncated, or a dtype other than bf16, fp16, fp32.
+    """
+    try:
+        file_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            header_bytes = int.from_bytes(file.read(8), "little")
+            if file_bytes < 8 or not 2 <= header_bytes <= min(MAX_HEADER_BYTES, file_bytes - 8):
+                raise CheckpointError(f"{path} is not a safetensors file or is cut off; download it again")
+            header = msgspec.json.decode(file.read(header_bytes))
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    except msgspec.DecodeError:
+        raise CheckpointError(f"{path} has no valid safetensors header; download it again") from None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{path} has no valid safetensors header; download it again")
+    header.pop("__metadata__", None)
+    return {name: _entry(path, name, value, 8 + header_bytes, file_bytes) for name, value in header.items()}
+
+
+def _entry(path: Path, name: str, value: Any, data_begin: int, file_bytes: int) -> Entry:
+    try:
+        dtype, shape, (begin, end) = value["dtype"], tuple(value["shape"]), value["data_offsets"]
+        item_bytes = ITEM_BYTES.get(dtype, 0)
+        sound = 0 <= begin <= end and all(isinstance(size, int) and size >= 0 for size in shape)
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{path} describes tensor {name} wrongly; download it again") from None
+    if not item_bytes:
+        raise CheckpointError(f"{path}: tensor {name} has dtype {dtype}; kz reads bf16, fp16 and fp32: convert the checkpoint")
+    if not sound or math.prod(shape) * item_bytes != end - begin:
+        raise CheckpointError(f"{path} describes tensor {name} wrongly; download it again")
+    if data_begin + end > file_bytes:
+        raise CheckpointError(f"{path} is cut off: tensor {name} ends beyond the file; download it again")
+    return Entry(file=path, dtype=dtype, shape=shape, begin=data_begin + begin)
+
+
+def read_tensor(entry: Entry) -> Floats:
+    """The tensor's values as a new float32 array of shape `entry.shape`.
+
+    Raises:
+        CheckpointError: the file has gone or become shorter.
+    """
+    stored = {"BF16": "<u2", "F16": "<f2", "F32": "<f4"}[entry.dtype]
+    try:
+        values = np.fromfile(entry.file, dtype=stored, count=entry.size, offset=entry.begin)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {entry.file}: {error.strerror}") from None
+    if values.size != entry.size:
+        raise CheckpointError(f"{entry.file} became shorter while it was read; download it again")
+    if entry.dtype == "BF16":
+        # bfloat16 is the upper half of a float32.
+        wide = values.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32).reshape(entry.shape)
+    return values.astype(np.float32, copy=False).reshape(entry.shape)
