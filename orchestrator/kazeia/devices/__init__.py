@@ -1,0 +1,1 @@
+"""Where the runner runs. Everything that touches a device goes through `base.Device`."""

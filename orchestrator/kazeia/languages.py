@@ -1,0 +1,45 @@
+"""Language names and codes a person may type, and the names the model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kazeia.errors import UsageError
+
+AUTO = "auto"
+
+ISO_CODES = {
+    "zh": "chinese",
+    "cmn": "chinese",
+    "en": "english",
+    "de": "german",
+    "it": "italian",
+    "pt": "portuguese",
+    "es": "spanish",
+    "ja": "japanese",
+    "ko": "korean",
+    "fr": "french",
+    "ru": "russian",
+}
+
+
+def selectable(names: Iterable[str]) -> list[str]:
+    """Languages a person may choose: dialects come with a speaker, not by name (`Qwen3TTS...get_supported_languages`)."""
+    return sorted(name for name in names if "dialect" not in name)
+
+
+def resolve_language(value: str, names: Iterable[str]) -> str:
+    """Map `French`, `fr`, `fr-CA` or `auto` to the model's name.
+
+    Raises:
+        UsageError: the model has no such language; lists those it has.
+    """
+    known = selectable(names)
+    key = value.strip().lower()
+    if key == AUTO or key in known:
+        return key
+    by_code = ISO_CODES.get(key.replace("_", "-").split("-")[0])
+    if by_code in known:
+        return by_code
+    codes = sorted(code for code, name in ISO_CODES.items() if name in known)
+    raise UsageError(f"unknown language {value!r}; this bundle has auto, {', '.join(known)} (or {', '.join(codes)})")
