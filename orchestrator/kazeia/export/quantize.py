@@ -31,8 +31,7 @@ def check_quant(quant: str) -> Quant:
 def quantize(modules: Iterable[nn.Module], quant: Quant, eight_bit: frozenset[str]) -> None:
     """Quantise the linear layers of `modules` in place; a module that occurs twice is quantised once.
 
-    Layers whose own name (or, for a module that is itself a linear layer, any name) is in `eight_bit` keep 8-bit weights
-    under 8da4w: heads decide codes directly and cost little.
+    Layers whose own name is in `eight_bit` keep 8-bit weights under 8da4w.
 
     Raises:
         ExportError: a layer's width does not fit the groups of 8da4w.
