@@ -24,13 +24,13 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all parts: immutable, unknown keys ignored."""
 
 
-class RopeScaling(Section):
+class RopeScaling(Section, frozen=True, kw_only=True):
     rope_type: str = "default"
     interleaved: bool = False
     mrope_section: list[int] = []
 
 
-class CodePredictorConfig(Section):
+class CodePredictorConfig(Section, frozen=True, kw_only=True):
     """`talker_config.code_predictor_config`: the decoder that predicts codebooks 1 to `num_code_groups - 1`."""
 
     vocab_size: int = 2048
@@ -50,7 +50,7 @@ class CodePredictorConfig(Section):
     num_code_groups: int = 32
 
 
-class TalkerConfig(Section):
+class TalkerConfig(Section, frozen=True, kw_only=True):
     """`talker_config`: the decoder that predicts codebook 0, one step per frame."""
 
     text_vocab_size: int
@@ -88,7 +88,7 @@ class TalkerConfig(Section):
         _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
 
 
-class SpeakerEncoderConfig(Section):
+class SpeakerEncoderConfig(Section, frozen=True, kw_only=True):
     """`speaker_encoder_config`: the ECAPA-TDNN of base models; `enc_dim` is the width of a voice's embedding."""
 
     mel_dim: int = 128
@@ -102,7 +102,7 @@ class SpeakerEncoderConfig(Section):
     sample_rate: int = 24000
 
 
-class Config(Section):
+class Config(Section, frozen=True, kw_only=True):
     """`config.json`."""
 
     model_type: str
@@ -125,7 +125,7 @@ class Config(Section):
         msgspec.structs.force_setattr(self, "speaker_encoder_config", encoder)
 
 
-class GenerationConfig(Section):
+class GenerationConfig(Section, frozen=True, kw_only=True):
     """`generation_config.json`: sampling defaults; `subtalker_*` are the code predictor's.
 
     Defaults are the reference's hard ones (`Qwen3TTSModel._merge_generate_kwargs`).
@@ -143,7 +143,7 @@ class GenerationConfig(Section):
     max_new_tokens: int = 2048
 
 
-class CodecDecoderConfig(Section):
+class CodecDecoderConfig(Section, frozen=True, kw_only=True):
     """`decoder_config` of the speech tokenizer: the speech decoder."""
 
     codebook_dim: int
@@ -171,7 +171,7 @@ class CodecDecoderConfig(Section):
         _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
 
 
-class CodecEncoderConfig(Section):
+class CodecEncoderConfig(Section, frozen=True, kw_only=True):
     """`encoder_config` of the speech tokenizer: the speech encoder (Mimi)."""
 
     sampling_rate: int = 24000
@@ -212,7 +212,7 @@ class CodecEncoderConfig(Section):
         _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
 
 
-class CodecConfig(Section):
+class CodecConfig(Section, frozen=True, kw_only=True):
     """`speech_tokenizer/config.json`; rates are samples per frame, or Hz where named sample rate."""
 
     model_type: str

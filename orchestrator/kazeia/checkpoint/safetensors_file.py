@@ -7,7 +7,6 @@ Reading takes one tensor at a time straight from the file, so a checkpoint never
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
