@@ -27,7 +27,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 class RopeScaling(Section, frozen=True, kw_only=True):
     rope_type: str = "default"
     interleaved: bool = False
-    mrope_section: list[int] = []
+    mrope_section: tuple[int, ...] = ()
 
 
 class CodePredictorConfig(Section, frozen=True, kw_only=True):
@@ -93,9 +93,9 @@ class SpeakerEncoderConfig(Section, frozen=True, kw_only=True):
 
     mel_dim: int = 128
     enc_dim: int = 1024
-    enc_channels: list[int] = [512, 512, 512, 512, 1536]
-    enc_kernel_sizes: list[int] = [5, 3, 3, 3, 1]
-    enc_dilations: list[int] = [1, 2, 3, 4, 1]
+    enc_channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
+    enc_kernel_sizes: tuple[int, ...] = (5, 3, 3, 3, 1)
+    enc_dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
     enc_attention_channels: int = 128
     enc_res2net_scale: int = 8
     enc_se_channels: int = 128
@@ -164,8 +164,8 @@ class CodecDecoderConfig(Section, frozen=True, kw_only=True):
     rope_theta: float = 10000.0
     sliding_window: int = 72
     num_quantizers: int = 16
-    upsample_rates: list[int] = [8, 5, 4, 3]
-    upsampling_ratios: list[int] = [2, 2]
+    upsample_rates: tuple[int, ...] = (8, 5, 4, 3)
+    upsampling_ratios: tuple[int, ...] = (2, 2)
 
     def __post_init__(self) -> None:
         _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
@@ -179,7 +179,7 @@ class CodecEncoderConfig(Section, frozen=True, kw_only=True):
     hidden_size: int = 512
     num_filters: int = 64
     num_residual_layers: int = 1
-    upsampling_ratios: list[int] = [8, 6, 5, 4]
+    upsampling_ratios: tuple[int, ...] = (8, 6, 5, 4)
     kernel_size: int = 7
     last_kernel_size: int = 3
     residual_kernel_size: int = 3
