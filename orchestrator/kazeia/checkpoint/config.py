@@ -24,6 +24,11 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all parts: immutable, unknown keys ignored."""
 
 
+def _fill_head_dim(section: TalkerConfig | CodecDecoderConfig | CodecEncoderConfig) -> None:
+    if not section.head_dim and section.num_attention_heads > 0:
+        msgspec.structs.force_setattr(section, "head_dim", section.hidden_size // section.num_attention_heads)
+
+
 class RopeScaling(Section, frozen=True, kw_only=True):
     rope_type: str = "default"
     interleaved: bool = False
@@ -85,7 +90,7 @@ class TalkerConfig(Section, frozen=True, kw_only=True):
     """By speaker: false, or the key of `codec_language_id` that replaces Chinese and auto."""
 
     def __post_init__(self) -> None:
-        _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
+        _fill_head_dim(self)
 
 
 class SpeakerEncoderConfig(Section, frozen=True, kw_only=True):
@@ -168,7 +173,7 @@ class CodecDecoderConfig(Section, frozen=True, kw_only=True):
     upsampling_ratios: tuple[int, ...] = (2, 2)
 
     def __post_init__(self) -> None:
-        _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
+        _fill_head_dim(self)
 
 
 class CodecEncoderConfig(Section, frozen=True, kw_only=True):
@@ -209,7 +214,7 @@ class CodecEncoderConfig(Section, frozen=True, kw_only=True):
     attention_bias: bool = False
 
     def __post_init__(self) -> None:
-        _fill(self, "head_dim", self.hidden_size // self.num_attention_heads)
+        _fill_head_dim(self)
 
 
 class CodecConfig(Section, frozen=True, kw_only=True):
@@ -223,8 +228,3 @@ class CodecConfig(Section, frozen=True, kw_only=True):
     output_sample_rate: int = 24000
     decode_upsample_rate: int = 1920
     encode_downsample_rate: int = 1920
-
-
-def _fill(section: Section, field: str, value: int) -> None:
-    if not getattr(section, field):
-        msgspec.structs.force_setattr(section, field, value)
