@@ -48,7 +48,6 @@ class DecoderShape:
                 f"cannot export hidden_act {config.hidden_act!r} with rope type {rope_type!r} and use_sliding_window "
                 f"{str(config.use_sliding_window).lower()}; only silu, default and false are supported: use an official checkpoint"
             )
-        assert isinstance(config.head_dim, int)
         return cls(
             hidden=config.hidden_size,
             intermediate=config.intermediate_size,
@@ -83,8 +82,12 @@ class RMSNorm(nn.Module):
         self.eps = eps
         self.register_buffer("mean", torch.full((1, weight.shape[-1]), 1.0 / weight.shape[-1]))
 
+    def normalize(self, x: Tensor) -> Tensor:
+        """Without the weight. Rank 3 at most: the HTP gets larger ranks wrong."""
+        return x * torch.rsqrt(linear(x * x, self.mean) + self.eps)
+
     def forward(self, x: Tensor) -> Tensor:
-        return x * torch.rsqrt(linear(x * x, self.mean) + self.eps) * self.weight
+        return self.normalize(x) * self.weight
 
 
 class RopeTable(nn.Module):
@@ -130,7 +133,8 @@ class Attention(nn.Module):
         s, tokens = self.shape, x.shape[1]
         both = s.heads + s.kv_heads
         qkv = self.qkv_proj(x)
-        qk = rotate(self.qk_norm(qkv[..., : both * s.head_dim].view(1, tokens, both, s.head_dim)), rope)
+        qk = self.qk_norm.normalize(qkv[..., : both * s.head_dim].reshape(1, tokens * both, s.head_dim))
+        qk = rotate(qk.view(1, tokens, both, s.head_dim) * self.qk_norm.weight, rope)
         q = qk[:, :, : s.heads].transpose(1, 2).reshape(s.kv_heads, s.heads // s.kv_heads * tokens, s.head_dim)
         k = qk[:, :, s.heads :].reshape(tokens, s.kv_heads, s.head_dim)
         v = qkv[..., both * s.head_dim :].reshape(tokens, s.kv_heads, s.head_dim)

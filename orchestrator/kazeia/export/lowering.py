@@ -8,9 +8,10 @@ from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch.exir.passes import MemoryPlanningPass
 
 from kazeia.errors import ExportError
+from kazeia.export.options import Quant
 from kazeia.export.program import ProgramSpec
 from kazeia.export.progress import Progress, silent
-from kazeia.export.quantize import Quant, quantize
+from kazeia.export.quantize import quantize
 
 
 def lower(spec: ProgramSpec, backend: str, quant: Quant, progress: Progress = silent) -> bytes:

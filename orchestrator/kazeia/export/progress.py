@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol, TextIO
 
 
 class Progress(Protocol):
@@ -15,3 +17,26 @@ class Progress(Protocol):
 def silent(stage: str) -> AbstractContextManager[None]:
     """The progress of a caller that shows none."""
     return nullcontext()
+
+
+class LineProgress:
+    """A line a stage: its name when it starts, its time when it ends."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Writes to `stream` even while `sys.stderr` is redirected."""
+        self._stream = stream
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        started = time.monotonic()
+        self._write(f"{stage} ...")
+        try:
+            yield
+        except BaseException:
+            self._write(" stopped\n")
+            raise
+        self._write(f" {time.monotonic() - started:.1f} s\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

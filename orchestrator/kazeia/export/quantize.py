@@ -6,26 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
 
 import torch
 from torch import nn
 from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 
-from kazeia.errors import ExportError, UsageError
+from kazeia.errors import ExportError
+from kazeia.export.options import Quant
 
-Quant = Literal["fp32", "8da8w", "8da4w"]
 GROUP_SIZE = 32
 """Inputs that share one scale at 4 bits; XNNPACK takes multiples of 32."""
-
-
-def check_quant(quant: str) -> Quant:
-    """`quant` if it is one of `Quant`, else UsageError with the list."""
-    for known in get_args(Quant):
-        if quant == known:
-            return known  # type: ignore[no-any-return]
-    raise UsageError(f"unknown quantisation {quant!r}; choose one of {', '.join(get_args(Quant))}")
 
 
 def quantize(modules: Iterable[nn.Module], quant: Quant, eight_bit: frozenset[str]) -> None:

@@ -1,0 +1,153 @@
+"""The export itself: one program at a time is read, lowered, written and forgotten, so memory holds one model at most."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kazeia import __version__
+from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION, Manifest, Program, Table, TableType
+from kazeia.bundle_choice import remember_bundle
+from kazeia.checkpoint import Checkpoint
+from kazeia.errors import ExportError, KazeiaError, UsageError
+from kazeia.export.bundle_writer import list_files, new_bundle, write_manifest
+from kazeia.export.description import describe_model, describe_sampling
+from kazeia.export.options import ExportOptions, Quant
+from kazeia.export.progress import Progress, silent
+from kazeia.export.quiet import quiet
+
+if TYPE_CHECKING:
+    from kazeia.export.program import ProgramSpec
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A finished export."""
+
+    folder: Path
+    manifest: Manifest
+    elapsed_s: float
+
+    @property
+    def size_bytes(self) -> int:
+        """All files of the bundle, the manifest aside."""
+        return sum(file.bytes for file in self.manifest.files)
+
+
+def export_bundle(
+    checkpoint_path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: ExportOptions | None = None,
+    progress: Progress = silent,
+) -> Export:
+    """Export a checkpoint to the folder `output`, which appears whole at the end or not at all.
+
+    Raises:
+        UsageError: a wrong option, an output that must not be overwritten, or PyTorch is missing.
+        CheckpointError: the checkpoint is missing, broken or foreign.
+        ExportError: the model cannot be exported as asked, or the disk is full.
+    """
+    options, started = options or ExportOptions(), time.monotonic()
+    checkpoint = Checkpoint.open(Path(checkpoint_path))
+    options.check_positions(checkpoint.config.talker_config.max_position_embeddings)
+    target = Path(output).absolute()
+    with new_bundle(target) as folder, quiet():
+        _require_torch(progress)
+        try:
+            manifest = _fill(folder, checkpoint, options, progress)
+        except OSError as error:
+            raise ExportError(f"cannot write {folder.parent / target.name}: {error.strerror}; free space or choose another -o") from error
+    remember_bundle(target)
+    return Export(target, manifest, time.monotonic() - started)
+
+
+def _require_torch(progress: Progress) -> None:
+    try:
+        with progress("start PyTorch"):
+            import torch  # noqa: F401
+            import torchao  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"exporting needs PyTorch ({error}); run pip install 'kazeia[export]'") from None
+
+
+def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> Manifest:
+    """Write all of a bundle into `folder`."""
+    from kazeia.tokenizer import write_tokenizer
+
+    programs = _write_programs(folder, checkpoint, options, progress)
+    tables = _write_tables(folder, checkpoint, "f32" if options.quant == "fp32" else "f16", progress)
+    with progress("tokenizer"):
+        write_tokenizer(checkpoint, folder / TOKENIZER_FILE)
+    with progress("hashes"):
+        files = list_files(folder)
+    manifest = Manifest(
+        contract=CONTRACT_VERSION,
+        kazeia=__version__,
+        executorch=EXECUTORCH_VERSION,
+        qnn=None,
+        soc=None,
+        model=describe_model(checkpoint, options),
+        sampling=describe_sampling(checkpoint),
+        programs=programs,
+        tables=tables,
+        tokenizer=TOKENIZER_FILE,
+        files=files,
+    )
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_programs(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> dict[str, Program]:
+    """Speech decoder and speaker encoder stay fp32: convolutions have no dynamic 8-bit kernels."""
+    from kazeia.export.code_predictor import code_predictor_program
+    from kazeia.export.speaker_encoder import speaker_encoder_program
+    from kazeia.export.speech_decoder import speech_decoder_program
+    from kazeia.export.talker import talker_program
+
+    builders: list[tuple[Callable[[], ProgramSpec], Quant]] = [
+        (lambda: talker_program(checkpoint, options.context_length, options.prefill_tokens), options.quant),
+        (lambda: code_predictor_program(checkpoint), options.quant),
+        (lambda: speech_decoder_program(checkpoint), "fp32"),
+    ]
+    if checkpoint.config.speaker_encoder_config is not None:
+        builders.append((lambda: speaker_encoder_program(checkpoint), "fp32"))
+    programs = {}
+    for build, quant in builders:
+        name, program = _write_program(folder, build, options, quant, progress)
+        programs[name] = program
+        gc.collect()
+    return programs
+
+
+def _write_program(
+    folder: Path, build: Callable[[], ProgramSpec], options: ExportOptions, quant: Quant, progress: Progress
+) -> tuple[str, Program]:
+    from kazeia.export.lowering import lower
+
+    spec = build()
+    try:
+        data = lower(spec, options.backend, quant, progress)
+    except (KazeiaError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ExportError(f"{spec.name} could not be lowered to {options.backend} as {quant}: {reason}; try --quant fp32") from error
+    (folder / f"{spec.name}.pte").write_bytes(data)
+    return spec.name, Program(file=f"{spec.name}.pte", backend=options.backend, quant=quant)
+
+
+def _write_tables(folder: Path, checkpoint: Checkpoint, dtype: TableType, progress: Progress) -> dict[str, Table]:
+    from kazeia.export.tables import write_codec_table, write_text_table
+
+    with progress("text table"):
+        text = write_text_table(checkpoint, folder / "text_embeddings.bin", dtype)
+    with progress("codec tables"):
+        codec = write_codec_table(checkpoint, folder / "codec_embeddings.bin", dtype)
+    return {"text_embeddings": text, "codec_embeddings": codec}
