@@ -30,8 +30,8 @@ TableType = Literal["f32", "f16"]
 Kind = Literal["base", "custom_voice", "voice_design"]
 
 
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the manifest's parts: immutable, unknown keys refused."""
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    """Base of the manifest's parts: unknown keys are refused."""
 
 
 class Speaker(Strict):
@@ -135,6 +135,8 @@ class Manifest(Strict):
     tokenizer: str
     files: list[File]
     """Every other file of the bundle."""
+    voices: dict[str, str] = {}
+    """Voices that come with the bundle: name to voice file (see `voices.py`); the first is the default."""
     builtin: str | None = None
     """A sentence `kz speak` prints when the bundle is only a stand-in."""
 
@@ -231,8 +233,9 @@ def _check_references(folder: Path, manifest: Manifest) -> None:
     listed = {file.name for file in manifest.files}
     missing = [name for name in REQUIRED_PROGRAMS if name not in manifest.programs]
     missing += [name for name in REQUIRED_TABLES if name not in manifest.tables]
-    parts = [*manifest.programs.values(), *manifest.tables.values()]
-    unlisted = [name for name in (*(part.file for part in parts), manifest.tokenizer) if name not in listed]
+    parts: list[Program | Table] = [*manifest.programs.values(), *manifest.tables.values()]
+    named = (*(part.file for part in parts), *manifest.voices.values(), manifest.tokenizer)
+    unlisted = [name for name in named if name not in listed]
     hostile = [name for name in listed if Path(name).name != name]
     if missing or unlisted or hostile:
         problem = f"lacks {missing[0]}" if missing else f"names {(unlisted or hostile)[0]!r}, which is not one of its files"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from kazeia.errors import UsageError
+
 HASH_BLOCK_BYTES = 1 << 20
 
 
@@ -30,6 +32,21 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def check_writable(path: Path) -> None:
+    """Can a file be written at `path`? Asked before the work, so that minutes are not lost.
+
+    Raises:
+        UsageError: it is a folder, or its folder is missing or not writable.
+    """
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder; name a file in it")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:
