@@ -184,13 +184,14 @@ class RunnerClient:
         try:
             data = self._channel.read(READ_BYTES, timeout_s)
         except TimeoutError:
-            self._channel.kill()
             raise self._broken(f"did not answer for {timeout_s:.0f} s and was stopped") from None
         if not data:
             raise self._ended()
         self._buffer += data
 
     def _broken(self, what: str) -> RunnerError:
+        """An error for a runner that can no longer be understood; ends it."""
+        self._channel.kill()
         return RunnerError(f"the runner on {self._device_name} {what}; try again, and install kazeia again if it stays so")
 
     def _ended(self) -> RunnerError:

@@ -1,0 +1,32 @@
+"""Shared fixtures: a home of its own for every test, the command line in-process, stand-in bundles and runners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import write_fake_bundle
+from tests.support.command import Kz
+
+
+@pytest.fixture(autouse=True)
+def kz_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `$KZ_HOME`, and no other Kazeia variables from outside."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("KZ_HOME", str(folder))
+    for name in ("KZ_BUNDLE", "KZ_DEVICE", "KZ_RUNNER", "KZ_TRACEBACK"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def kz(capfdbinary: pytest.CaptureFixture[bytes]) -> Kz:
+    """Runs `kz` in this process and captures what it prints."""
+    return Kz(capfdbinary)
+
+
+@pytest.fixture
+def fake_bundle(tmp_path: Path) -> Path:
+    """A bundle whose manifest, tables and sizes are right and whose programs are empty shells."""
+    return write_fake_bundle(tmp_path / "fake")
