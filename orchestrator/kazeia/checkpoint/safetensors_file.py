@@ -7,8 +7,9 @@ Reading takes one tensor at a time straight from the file, so a checkpoint never
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -22,6 +23,8 @@ MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
 
 ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
+ALIGNMENT_BYTES = 8
+"""The data begins at a multiple of this; spaces fill the header up."""
 NAMES = {"BF16": "bf16", "F16": "fp16", "F32": "fp32"}
 
 
@@ -97,3 +100,33 @@ def read_tensor(entry: Entry) -> Floats:
         wide <<= 16
         return wide.view(np.float32).reshape(entry.shape)
     return values.astype(np.float32, copy=False).reshape(entry.shape)
+
+
+def write_tensors(
+    file: BinaryIO, shapes: dict[str, tuple[int, ...]], dtype: str, blocks: Callable[[str], Iterable[Floats]]
+) -> None:
+    """Write a safetensors file tensor by tensor.
+
+    Args:
+        shapes: by name, in the order they are written.
+        dtype: `BF16` or `F32`.
+        blocks: gives a tensor's float32 values in row-major order, in pieces of any size.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        begin, end = end, end + math.prod(shape) * ITEM_BYTES[dtype]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (begin, end)}
+    text = msgspec.json.encode(header)
+    text += b" " * (-len(text) % ALIGNMENT_BYTES)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in shapes:
+        for block in blocks(name):
+            file.write(_to_bfloat16(block).tobytes() if dtype == "BF16" else block.astype("<f4", copy=False).tobytes())
+
+
+def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
+    """Upper halves of the float32 bits, rounded to the nearest, ties to even. The values must be finite."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return (rounded >> np.uint32(16)).astype(np.dtype(np.uint16).newbyteorder("<"))
