@@ -1,0 +1,56 @@
+"""Remake `orchestrator/kazeia/data/builtin`, the tiny random bundle inside the package.
+
+    python scripts/make_builtin_bundle.py
+
+Needs `pip install -e '.[export]'`. The weights follow from the seed, so the same versions give the same speech.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from kazeia.bundle import MANIFEST_NAME, File, read_manifest
+from kazeia.checkpoint.random_weights import write_random_checkpoint
+from kazeia.export.service import export_bundle
+from kazeia.files import sha256, write_atomically
+from kazeia.voices import Voice, encode_voice
+
+SEED = 1
+TARGET = Path(__file__).parents[1] / "orchestrator" / "kazeia" / "data" / "builtin"
+NOTICE = "this bundle is a tiny random stand-in: it babbles; export a real checkpoint to hear words (see README)"
+VOICES = ("babble", "murmur")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as work:
+        checkpoint, bundle = Path(work) / "builtin", Path(work) / "bundle"
+        write_random_checkpoint(checkpoint, size="tiny", kind="base", seed=SEED)
+        export_bundle(checkpoint, bundle, backend="xnnpack", quant="fp32")
+        add_voices(bundle)
+        shutil.rmtree(TARGET, ignore_errors=True)
+        shutil.copytree(bundle, TARGET)
+    total_bytes = sum(path.stat().st_size for path in TARGET.iterdir())
+    print(f"{TARGET}: {total_bytes:,} bytes")
+
+
+def add_voices(bundle: Path) -> None:
+    """Give the bundle two random voices and the notice."""
+    manifest = read_manifest(bundle)
+    random = np.random.default_rng(SEED)
+    for name in VOICES:
+        embedding = random.standard_normal(manifest.model.speaker_embedding_size, np.float32)
+        path = bundle / f"{name}.voice"
+        path.write_bytes(encode_voice(Voice(name, embedding, source="random numbers")))
+        manifest.voices[name] = path.name
+        manifest.files.append(File(path.name, path.stat().st_size, sha256(path)))
+    manifest.builtin = NOTICE
+    write_atomically(bundle / MANIFEST_NAME, msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+if __name__ == "__main__":
+    main()
