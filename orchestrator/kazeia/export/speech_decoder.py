@@ -1,0 +1,216 @@
+"""The speech decoder (`Qwen3TTSTokenizerV2Decoder`) as a program that decodes a stream of frames chunk by chunk.
+
+Chunks of any sizes give the same samples as the whole at once: the states carry the left context of every convolution and
+the keys and values of the transformer's window. See streaming_layers.py for the reversed order of time inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from kazeia.bundle import CONTRACT_VERSION
+from kazeia.checkpoint import Checkpoint
+from kazeia.checkpoint.config import CodecDecoderConfig
+from kazeia.export.program import Method, ProgramSpec
+from kazeia.export.streaming_layers import (
+    CausalConv,
+    ChannelNorm,
+    Memory,
+    OverlappingUpsample,
+    PointwiseConv,
+    Snake,
+    Upsample,
+    state_shapes,
+)
+from kazeia.export.window_transformer import WindowTransformer
+
+MAX_FRAMES = 32
+"""Frames one call takes; the runner splits longer requests. The last stages need 13 MB a frame."""
+
+DILATIONS = (1, 3, 9)
+"""Of a block's residual units (reference `Qwen3TTSTokenizerV2DecoderDecoderBlock`)."""
+
+LAYER_NORM_EPSILON = 1e-6
+"""Of the ConvNeXt blocks (reference `Qwen3TTSTokenizerV2ConvNeXtBlock`)."""
+
+USAGE_FLOOR = 1e-5
+"""Least cluster usage a codebook's sums are divided by (reference `EuclideanCodebook`)."""
+
+TensorSource = Callable[[str], Tensor]
+"""Returns a tensor of the decoder by its name below `decoder.`."""
+
+
+class Dequantizer(nn.Module):
+    """Codes to latents: the codebooks' entries, summed and projected apart for the first codebook and the others.
+
+    Reference: `SplitResidualVectorQuantizer.decode`.
+    """
+
+    offsets: Tensor
+
+    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig) -> None:
+        super().__init__()
+        names = ["rvq_first.vq.layers.0", *(f"rvq_rest.vq.layers.{i}" for i in range(config.num_quantizers - 1))]
+        tables = [_codebook(tensor, f"quantizer.{name}._codebook") for name in names]
+        self.entries = nn.Parameter(torch.cat(tables), requires_grad=False)
+        offsets = torch.arange(config.num_quantizers) * config.codebook_size
+        self.register_buffer("offsets", offsets[:, None])
+        self.first = PointwiseConv(tensor("quantizer.rvq_first.output_proj.weight").squeeze(2), None)
+        self.rest = PointwiseConv(tensor("quantizer.rvq_rest.output_proj.weight").squeeze(2), None)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [1, groups, frames] to latents [1, codebook_dim, frames, 1]."""
+        entries = F.embedding(codes[0] + self.offsets, self.entries)
+        return self.first(_as_sound(entries[0])) + self.rest(_as_sound(entries[1:].sum(0)))
+
+
+class ConvNeXtBlock(nn.Module):
+    """Depthwise convolution, LayerNorm and a two-layer perceptron, added to the input (`Qwen3TTSTokenizerV2ConvNeXtBlock`)."""
+
+    def __init__(self, tensor: TensorSource, name: str) -> None:
+        super().__init__()
+        width = tensor(f"{name}.gamma").numel()
+        self.depthwise = CausalConv(tensor(f"{name}.dwconv.conv.weight"), tensor(f"{name}.dwconv.conv.bias"), groups=width)
+        self.norm = ChannelNorm(width, LAYER_NORM_EPSILON)
+        inner, gamma = tensor(f"{name}.pwconv1.weight"), tensor(f"{name}.gamma")
+        shift = inner @ tensor(f"{name}.norm.bias") + tensor(f"{name}.pwconv1.bias")
+        self.expand = PointwiseConv(inner * tensor(f"{name}.norm.weight"), shift)
+        self.shrink = PointwiseConv(gamma[:, None] * tensor(f"{name}.pwconv2.weight"), gamma * tensor(f"{name}.pwconv2.bias"))
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        return x + self.shrink(F.gelu(self.expand(self.norm(self.depthwise(x, memory)))))
+
+
+class ResidualUnit(nn.Module):
+    """Two Snakes and convolutions, added to the input (`Qwen3TTSTokenizerV2DecoderDecoderResidualUnit`)."""
+
+    def __init__(self, tensor: TensorSource, name: str, dilation: int) -> None:
+        super().__init__()
+        self.outer = _snake(tensor, f"{name}.act1")
+        self.context = CausalConv(tensor(f"{name}.conv1.conv.weight"), tensor(f"{name}.conv1.conv.bias"), dilation)
+        self.inner = _snake(tensor, f"{name}.act2")
+        self.mix = PointwiseConv(tensor(f"{name}.conv2.conv.weight").squeeze(2), tensor(f"{name}.conv2.conv.bias"))
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        return x + self.mix(self.inner(self.context(self.outer(x), memory)))
+
+
+class UpsamplingBlock(nn.Module):
+    """Snake, transposed convolution and three residual units (`Qwen3TTSTokenizerV2DecoderDecoderBlock`)."""
+
+    def __init__(self, tensor: TensorSource, name: str) -> None:
+        super().__init__()
+        self.snake = _snake(tensor, f"{name}.block.0")
+        self.upsample = OverlappingUpsample(tensor(f"{name}.block.1.conv.weight"), tensor(f"{name}.block.1.conv.bias"))
+        self.units = nn.ModuleList(ResidualUnit(tensor, f"{name}.block.{2 + i}", DILATIONS[i]) for i in range(len(DILATIONS)))
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        x = self.upsample(self.snake(x), memory)
+        for unit in self.units:
+            x = unit(x, memory)
+        return x
+
+
+class SpeechDecoder(nn.Module):
+    """Codes to sound.
+
+    Args:
+        tensor: gives the decoder's tensors in float32.
+        config: the codec's `decoder_config`.
+        max_frames: the most frames a call may take.
+
+    Raises:
+        ExportError: the configuration asks for something this decoder does not have.
+    """
+
+    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int = MAX_FRAMES) -> None:
+        super().__init__()
+        self.dequantizer = Dequantizer(tensor, config)
+        self.pre_conv = _causal_conv(tensor, "pre_conv")
+        self.transformer = WindowTransformer(lambda name: tensor(f"pre_transformer.{name}"), config, max_frames)
+        upsampling: list[nn.Module] = []
+        for i in range(len(config.upsampling_ratios)):
+            conv = f"upsample.{i}.0.conv"
+            upsampling += [Upsample(tensor(f"{conv}.weight"), tensor(f"{conv}.bias")), ConvNeXtBlock(tensor, f"upsample.{i}.1")]
+        self.upsampling = nn.ModuleList(upsampling)
+        self.first_conv = _causal_conv(tensor, "decoder.0")
+        blocks = len(config.upsample_rates)
+        self.blocks = nn.ModuleList(UpsamplingBlock(tensor, f"decoder.{1 + i}") for i in range(blocks))
+        self.last_snake = _snake(tensor, f"decoder.{1 + blocks}")
+        self.last_conv = _causal_conv(tensor, f"decoder.{2 + blocks}")
+
+    def forward(self, codes: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Decode a chunk.
+
+        Args:
+            codes: int64 [1, groups, frames], oldest first.
+            states: as `state_shapes(self)` lists them; zeros for the first chunk, then what the last call returned.
+
+        Returns:
+            Samples [1, frames * samples per frame] within -1 and 1, oldest first, and the new states.
+        """
+        memory = Memory(states)
+        x = self.pre_conv(self.dequantizer(codes.flip(2)), memory)
+        x = _as_sound(self.transformer(x.view(x.shape[1], -1).transpose(0, 1), memory))
+        for upsample, convnext in zip(self.upsampling[::2], self.upsampling[1::2], strict=True):
+            x = convnext(upsample(x), memory)
+        x = self.first_conv(x, memory)
+        for block in self.blocks:
+            x = block(x, memory)
+        x = self.last_conv(self.last_snake(x), memory)
+        return x.clamp(-1.0, 1.0).view(1, -1).flip(1), memory.new
+
+
+def samples_per_frame(config: CodecDecoderConfig) -> int:
+    """Samples a frame becomes: the product of all upsampling rates."""
+    return math.prod([*config.upsample_rates, *config.upsampling_ratios])
+
+
+def speech_decoder_program(checkpoint: Checkpoint, max_frames: int = MAX_FRAMES) -> ProgramSpec:
+    """The program `speech_decoder`: method `decode` and its constants.
+
+    Raises:
+        ExportError: the configuration asks for something the decoder does not have.
+    """
+    config = checkpoint.codec_config.decoder_config
+    decoder = SpeechDecoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, max_frames).eval()
+    shapes = state_shapes(decoder)
+    example = max(2, max_frames // 2)
+    inputs = (torch.zeros(1, config.num_quantizers, max_frames, dtype=torch.int64), [torch.zeros(shape) for shape in shapes])
+    dynamic = ({2: torch.export.Dim("frames", min=1, max=max_frames)}, [None] * len(shapes))
+    return ProgramSpec(
+        name="speech_decoder",
+        methods={"decode": Method(decoder, inputs, dynamic)},
+        constants={
+            "contract_version": CONTRACT_VERSION,
+            "code_groups": config.num_quantizers,
+            "codebook_size": config.codebook_size,
+            "max_frames": max_frames,
+            "samples_per_frame": samples_per_frame(config),
+            "sample_rate": checkpoint.codec_config.output_sample_rate,
+            "state_count": len(shapes),
+        },
+    )
+
+
+def _codebook(tensor: TensorSource, name: str) -> Tensor:
+    """Entries [codebook_size, codebook_dim / 2]: sums over the training vectors, divided by their number."""
+    return tensor(f"{name}.embedding_sum") / tensor(f"{name}.cluster_usage").clamp(min=USAGE_FLOOR)[:, None]
+
+
+def _causal_conv(tensor: TensorSource, name: str) -> CausalConv:
+    return CausalConv(tensor(f"{name}.conv.weight"), tensor(f"{name}.conv.bias"))
+
+
+def _snake(tensor: TensorSource, name: str) -> Snake:
+    return Snake(tensor(f"{name}.alpha"), tensor(f"{name}.beta"))
+
+
+def _as_sound(rows: Tensor) -> Tensor:
+    """[time, channels] to [1, channels, time, 1]."""
+    return rows.transpose(0, 1).contiguous().view(1, rows.shape[1], -1, 1)
