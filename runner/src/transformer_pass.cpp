@@ -1,0 +1,220 @@
+#include "transformer_pass.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace kz {
+namespace {
+
+constexpr std::size_t kEmbeds = 0;
+constexpr std::size_t kPositions = 1;
+constexpr std::size_t kMask = 2;
+constexpr std::size_t kFirstPast = 3;
+constexpr std::size_t kSlackElements = Method::kReadSlackBytes / sizeof(float);
+
+/// An expected size of a dimension; a dynamic one only needs an upper bound that reaches it.
+struct Extent {
+  Extent(std::size_t exact) : size(exact), dynamic(false) {}
+  Extent(std::size_t reach, bool is_dynamic) : size(reach), dynamic(is_dynamic) {}
+
+  bool accepts(int32_t actual) const {
+    const auto bound = static_cast<std::size_t>(actual);
+    return dynamic ? bound >= size : bound == size;
+  }
+
+  std::size_t size;
+  bool dynamic;
+};
+
+Status check_tensor(const Method& method, const char* kind, std::size_t index, const TensorSpec& spec, ElementType type,
+                    std::initializer_list<Extent> extents) {
+  const bool fits = spec.type == type && std::equal(extents.begin(), extents.end(), spec.sizes.begin(), spec.sizes.end(),
+                                                    [](const Extent& e, int32_t size) { return e.accepts(size); });
+  if (!fits) {
+    return make_error(ErrorCode::LoadFailed,
+                      "%s %zu of method %s has another type or shape than the bundle's sizes ask for; export the checkpoint "
+                      "again with kz export",
+                      kind, index, method.name().c_str());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TransformerPass>> TransformerPass::create(std::unique_ptr<Method> method, PassShape shape) {
+  std::unique_ptr<TransformerPass> pass(new TransformerPass(std::move(method), std::move(shape)));
+  KZ_TRY(pass->check_counts());
+  KZ_TRY(pass->check_inputs());
+  KZ_TRY(pass->check_outputs());
+  KZ_TRY(pass->allocate());
+  return pass;
+}
+
+TransformerPass::TransformerPass(std::unique_ptr<Method> method, PassShape shape)
+    : method_(std::move(method)), shape_(std::move(shape)) {}
+
+Status TransformerPass::check_counts() const {
+  const std::size_t inputs = kFirstPast + 2 * shape_.kv.layers;
+  const std::size_t outputs = shape_.result_widths.size() + 2 * shape_.kv.layers;
+  if (method_->inputs().size() != inputs || method_->outputs().size() != outputs) {
+    return make_error(ErrorCode::LoadFailed,
+                      "method %s has %zu inputs and %zu outputs instead of %zu and %zu; export the checkpoint again with kz export",
+                      method_->name().c_str(), method_->inputs().size(), method_->outputs().size(), inputs, outputs);
+  }
+  return {};
+}
+
+Status TransformerPass::check_inputs() {
+  const auto check = [this](std::size_t index, ElementType type, std::initializer_list<Extent> extents) {
+    return check_tensor(*method_, "input", index, method_->inputs()[index], type, extents);
+  };
+  KZ_TRY(check(kEmbeds, ElementType::Float32, {1, shape_.tokens, shape_.width}));
+  KZ_TRY(check(kPositions, ElementType::Int64, {shape_.tokens}));
+  for (std::size_t index = 0; index < 2 * shape_.kv.layers; ++index) {
+    const Extent past(shape_.needed_past, true);
+    KZ_TRY(check(kFirstPast + index, ElementType::Float32, {past, shape_.kv.kv_heads, shape_.kv.head_dim}));
+  }
+  max_past_ = static_cast<std::size_t>(method_->inputs()[kFirstPast].sizes[0]);
+  const Extent columns(max_past_ + shape_.tokens, shape_.past_dynamic);
+  return check(kMask, ElementType::Float32, {1, shape_.tokens, columns});
+}
+
+Status TransformerPass::check_outputs() const {
+  const auto check = [this](std::size_t index, std::initializer_list<Extent> extents) {
+    return check_tensor(*method_, "output", index, method_->outputs()[index], ElementType::Float32, extents);
+  };
+  const std::size_t results = shape_.result_widths.size();
+  for (std::size_t index = 0; index < results; ++index) {
+    KZ_TRY(check(index, {1, shape_.result_widths[index]}));
+  }
+  for (std::size_t index = 0; index < 2 * shape_.kv.layers; ++index) {
+    KZ_TRY(check(results + index, {shape_.tokens, shape_.kv.kv_heads, shape_.kv.head_dim}));
+  }
+  return {};
+}
+
+Status TransformerPass::allocate() {
+  embeds_.assign(shape_.tokens * shape_.width + kSlackElements, 0.0f);
+  positions_.assign(shape_.tokens + kSlackElements, 0);
+  mask_.assign(shape_.tokens * (max_past_ + shape_.tokens) + kSlackElements, 0.0f);
+  if (!shape_.past_dynamic) {
+    new_rows_.assign(2 * shape_.kv.layers * shape_.tokens * shape_.kv.row_elements(), 0.0f);
+  }
+  for (const std::size_t width : shape_.result_widths) {
+    results_.emplace_back(width + kSlackElements, 0.0f);
+    KZ_TRY(method_->bind_output(results_.size() - 1, results_.back().data(), width * sizeof(float)));
+  }
+  return {};
+}
+
+Status TransformerPass::run(Span<const float> embeds, KvCache& cache) {
+  const std::size_t rows = embeds.size() / shape_.width;
+  const std::size_t past = cache.used();
+  const std::size_t past_rows = shape_.past_dynamic ? std::max<std::size_t>(past, 1) : max_past_;
+  const std::size_t pad = shape_.tokens - rows;
+  fill_embeds(embeds);
+  fill_positions(rows, past);
+  fill_mask(rows, past, past_rows + shape_.tokens);
+  KZ_TRY(bind_inputs(cache, past_rows));
+  KZ_TRY(bind_outputs(cache, static_cast<std::ptrdiff_t>(past) - static_cast<std::ptrdiff_t>(pad)));
+  KZ_TRY(method_->execute());
+  count_planned_copies(past_rows);
+  if (!new_rows_.empty()) {
+    store_new_rows(cache, rows);
+  }
+  cache.advance(rows);
+  ++calls_;
+  return {};
+}
+
+Span<float> TransformerPass::result(std::size_t index) { return {results_[index].data(), shape_.result_widths[index]}; }
+
+void TransformerPass::fill_embeds(Span<const float> embeds) {
+  const std::size_t pad_elements = shape_.tokens * shape_.width - embeds.size();
+  std::fill_n(embeds_.begin(), pad_elements, 0.0f);
+  std::copy(embeds.begin(), embeds.end(), embeds_.begin() + static_cast<std::ptrdiff_t>(pad_elements));
+}
+
+void TransformerPass::fill_positions(std::size_t rows, std::size_t past) {
+  const std::size_t pad = shape_.tokens - rows;
+  for (std::size_t row = 0; row < shape_.tokens; ++row) {
+    positions_[row] = row < pad ? 0 : static_cast<int64_t>(past + row - pad);
+  }
+}
+
+/// `columns` = past rows, then this call's own rows.
+void TransformerPass::fill_mask(std::size_t rows, std::size_t past, std::size_t columns) {
+  const std::size_t pad = shape_.tokens - rows;
+  const std::size_t own = columns - shape_.tokens;  // column of row 0
+  for (std::size_t row = 0; row < shape_.tokens; ++row) {
+    float* line = mask_.data() + row * columns;
+    std::fill_n(line, columns, shape_.mask_value);
+    if (row < pad) {
+      line[own + row] = 0.0f;
+      continue;
+    }
+    std::fill_n(line, past, 0.0f);
+    std::fill_n(line + own + pad, row - pad + 1, 0.0f);
+  }
+}
+
+Status TransformerPass::bind_inputs(KvCache& cache, std::size_t past_rows) {
+  const auto tokens = static_cast<int32_t>(shape_.tokens);
+  const std::array<int32_t, 3> embeds_sizes{1, tokens, static_cast<int32_t>(shape_.width)};
+  const std::array<int32_t, 3> mask_sizes{1, tokens, static_cast<int32_t>(past_rows) + tokens};
+  const std::array<int32_t, 3> past_sizes{static_cast<int32_t>(past_rows), static_cast<int32_t>(shape_.kv.kv_heads),
+                                          static_cast<int32_t>(shape_.kv.head_dim)};
+  KZ_TRY(method_->set_input(kEmbeds, embeds_.data(), {embeds_sizes.data(), 3}));
+  KZ_TRY(method_->set_input(kPositions, positions_.data(), {&tokens, 1}));
+  KZ_TRY(method_->set_input(kMask, mask_.data(), {mask_sizes.data(), 3}));
+  const bool stand_in = shape_.past_dynamic && cache.used() == 0;
+  for (std::size_t layer = 0; layer < shape_.kv.layers; ++layer) {
+    const float* keys = stand_in ? cache.blank_row() : cache.keys(layer, 0);
+    const float* values = stand_in ? cache.blank_row() : cache.values(layer, 0);
+    KZ_TRY(method_->set_input(kFirstPast + layer, keys, {past_sizes.data(), 3}));
+    KZ_TRY(method_->set_input(kFirstPast + shape_.kv.layers + layer, values, {past_sizes.data(), 3}));
+  }
+  return {};
+}
+
+/// `first_row`: cache position of this call's row 0, negative for pad rows in the headroom.
+Status TransformerPass::bind_outputs(KvCache& cache, std::ptrdiff_t first_row) {
+  const std::size_t layers = shape_.kv.layers;
+  const std::size_t results = results_.size();
+  const std::size_t elements = shape_.tokens * shape_.kv.row_elements();
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    // A static past covers the new rows' places too, and the graph must not write what it is still reading.
+    float* keys = shape_.past_dynamic ? cache.keys(layer, first_row) : new_rows_.data() + layer * elements;
+    float* values = shape_.past_dynamic ? cache.values(layer, first_row) : new_rows_.data() + (layers + layer) * elements;
+    KZ_TRY(method_->bind_output(results + layer, keys, elements * sizeof(float)));
+    KZ_TRY(method_->bind_output(results + layers + layer, values, elements * sizeof(float)));
+  }
+  return {};
+}
+
+void TransformerPass::store_new_rows(KvCache& cache, std::size_t rows) {
+  const std::size_t layers = shape_.kv.layers;
+  const std::size_t row_elements = shape_.kv.row_elements();
+  const std::size_t pad_elements = (shape_.tokens - rows) * row_elements;
+  const std::size_t bytes = rows * row_elements * sizeof(float);
+  const auto position = static_cast<std::ptrdiff_t>(cache.used());
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const float* keys = new_rows_.data() + layer * shape_.tokens * row_elements + pad_elements;
+    const float* values = keys + layers * shape_.tokens * row_elements;
+    std::memcpy(cache.keys(layer, position), keys, bytes);
+    std::memcpy(cache.values(layer, position), values, bytes);
+  }
+  copied_bytes_ += 2 * layers * bytes;
+}
+
+void TransformerPass::count_planned_copies(std::size_t past_rows) {
+  const std::size_t row_bytes = shape_.kv.row_elements() * sizeof(float);
+  for (std::size_t index = 0; index < 2 * shape_.kv.layers; ++index) {
+    copied_bytes_ += method_->inputs()[kFirstPast + index].planned ? past_rows * row_bytes : 0;
+    copied_bytes_ += method_->outputs()[results_.size() + index].planned ? shape_.tokens * row_bytes : 0;
+  }
+}
+
+}  // namespace kz
