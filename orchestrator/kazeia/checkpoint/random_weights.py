@@ -81,7 +81,10 @@ RULES: tuple[tuple[str, Spread], ...] = (
     (r"text_projection\.linear_fc2\.weight$", Spread(gain=2.0, by_inputs=True)),
     # Residual units add up: a small share each keeps the sum in bounds.
     (r"decoder\.decoder\.\d+\.block\.\d\.conv2\.", Spread(gain=0.3, by_inputs=True)),
-    (r"decoder\.decoder\.6\.conv\.weight$", Spread(gain=0.2, by_inputs=True)),
+    # Speech at a fifth of full scale, hardly ever clipped.
+    (r"decoder\.decoder\.6\.conv\.weight$", Spread(gain=0.08, by_inputs=True)),
+    # A voice's embedding is as long as a code's, so that neither drowns the other.
+    (r"speaker_encoder\.fc\.weight$", Spread(gain=0.25, by_inputs=True)),
     (r"^(speaker_encoder|encoder\.encoder)\..*\.weight$", Spread(gain=1.4, by_inputs=True)),
     (r"\.weight$", Spread(by_inputs=True)),
 )
@@ -138,15 +141,8 @@ def write_random_checkpoint(
 
 def _small_files(size: Size, kind: Kind, seed: int, tokenizer: Path | None) -> dict[str, bytes]:
     files = tokenizer_files() if tokenizer is None else _copied_tokenizer(tokenizer)
-    vocabulary = json.loads(files["vocab.json"])
-    added = json.loads(files["tokenizer_config.json"])["added_tokens_decoder"]
-    marker_ids = {token["content"]: int(token_id) for token_id, token in added.items()}
-    missing = [marker for marker in MARKER_OF_KEY.values() if marker not in marker_ids]
-    if missing or "assistant" not in vocabulary:
-        raise CheckpointError(f"the tokenizer lacks {', '.join([*missing, 'or assistant'])}; take that of a Qwen3-TTS checkpoint")
-    token_ids = {key: marker_ids[marker] for key, marker in MARKER_OF_KEY.items()}
-    token_ids["assistant_token_id"] = vocabulary["assistant"]
-    config = model_config(size, kind, token_ids, 1 + max(marker_ids.values())) | {SEED_KEY: seed}
+    ids, text_ids = token_ids(files)
+    config = model_config(size, kind, ids, text_ids) | {SEED_KEY: seed}
     return files | {
         "config.json": _json(config),
         "generation_config.json": _json(GENERATION),
@@ -155,6 +151,23 @@ def _small_files(size: Size, kind: Kind, seed: int, tokenizer: Path | None) -> d
         f"{CODEC}/preprocessor_config.json": _json(CODEC_PREPROCESSOR),
         f"{CODEC}/configuration.json": _json(CODEC_CONFIGURATION),
     }
+
+
+def token_ids(tokenizer: dict[str, bytes]) -> tuple[dict[str, int], int]:
+    """The control ids by config key, and how many ids there are, of a tokenizer's three files.
+
+    Raises:
+        CheckpointError: a control marker, or the role `assistant` as one token, is missing.
+    """
+    vocabulary = json.loads(tokenizer["vocab.json"])
+    added = json.loads(tokenizer["tokenizer_config.json"])["added_tokens_decoder"]
+    markers = {token["content"]: int(token_id) for token_id, token in added.items()}
+    missing = [marker for marker in MARKER_OF_KEY.values() if marker not in markers]
+    missing += [role for role in ("assistant",) if role not in vocabulary]
+    if missing:
+        raise CheckpointError(f"the tokenizer lacks {', '.join(missing)}; take that of a Qwen3-TTS checkpoint")
+    ids = {key: markers[marker] for key, marker in MARKER_OF_KEY.items()}
+    return ids | {"assistant_token_id": vocabulary["assistant"]}, 1 + max(markers.values())
 
 
 def _copied_tokenizer(folder: Path) -> dict[str, bytes]:

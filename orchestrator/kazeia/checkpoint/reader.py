@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from kazeia.checkpoint.config import MODEL_TYPE, TOKENIZER_TYPE, CodecConfig, Config, GenerationConfig, Section
+from kazeia.checkpoint.checks import check_config
+from kazeia.checkpoint.config import CodecConfig, Config, GenerationConfig, Section
+from kazeia.checkpoint.layout import Layout, check_layout, codec_layout, main_layout
 from kazeia.checkpoint.safetensors_file import NAMES, Entry, Floats, read_header, read_tensor
 from kazeia.errors import CheckpointError
 
@@ -37,13 +39,11 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = _read_json(path / "config.json", Config)
-        _require(self.config.model_type == MODEL_TYPE, path, f"its model_type is {self.config.model_type!r}")
-        _require(self.config.tokenizer_type == TOKENIZER_TYPE, path, f"its tokenizer_type is {self.config.tokenizer_type!r}")
-        self.generation = _read_json(path / "generation_config.json", GenerationConfig)
         self.codec_config = _read_json(path / CODEC / "config.json", CodecConfig)
-        _require(self.codec_config.model_type == TOKENIZER_TYPE, path, f"its codec is {self.codec_config.model_type!r}")
-        self._tensors = _read_headers(path)
-        self._codec_tensors = _read_headers(path / CODEC)
+        check_config(path, self.config, self.codec_config)
+        self.generation = _read_json(path / "generation_config.json", GenerationConfig)
+        self._tensors = _read_headers(path, main_layout(self.config))
+        self._codec_tensors = _read_headers(path / CODEC, codec_layout(self.codec_config))
 
     @classmethod
     def open(cls, path: Path | str) -> Checkpoint:
@@ -55,10 +55,11 @@ class Checkpoint:
         folder = Path(path)
         if not folder.is_dir():
             raise CheckpointError(f"{folder} is not a folder; give the folder of a Qwen3-TTS 12Hz checkpoint")
+        checkpoint = cls(folder)
         for name in TEXT_FILES:
             if not (folder / name).is_file():
                 raise _missing(folder / name)
-        return cls(folder)
+        return checkpoint
 
     @property
     def name(self) -> str:
@@ -106,11 +107,6 @@ def _missing(path: Path) -> CheckpointError:
     return CheckpointError(f"{path.parent} has no {path.name}; download the whole Qwen3-TTS 12Hz checkpoint again")
 
 
-def _require(fits: bool, path: Path, reason: str) -> None:
-    if not fits:
-        raise CheckpointError(f"{path} is not a Qwen3-TTS 12Hz checkpoint: {reason}; give the folder of one")
-
-
 def _read_json(path: Path, kind: type[SectionT]) -> SectionT:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
@@ -124,22 +120,34 @@ def _read_json(path: Path, kind: type[SectionT]) -> SectionT:
         raise CheckpointError(f"{path} is not valid JSON ({error}); download it again") from None
 
 
-def _read_headers(folder: Path) -> dict[str, Entry]:
+def _read_headers(folder: Path, layout: Layout) -> dict[str, Entry]:
     """The tensors of a folder's `model.safetensors`, or of the shards that `model.safetensors.index.json` names."""
     if (folder / WEIGHTS).is_file():
-        return read_header(folder / WEIGHTS)
-    if not (folder / INDEX).is_file():
+        shards = [folder / WEIGHTS]
+    elif (folder / INDEX).is_file():
+        shards = [folder / name for name in sorted(set(_read_index(folder / INDEX).values()))]
+    else:
         raise _missing(folder / WEIGHTS)
-    try:
-        index = msgspec.json.decode((folder / INDEX).read_bytes(), type=_Index)
-    except msgspec.DecodeError as error:
-        raise CheckpointError(f"{folder / INDEX} is not a shard index ({error}); download it again") from None
     tensors: dict[str, Entry] = {}
-    for shard in sorted(set(index.weight_map.values())):
-        if not (folder / shard).is_file():
-            raise _missing(folder / shard)
-        tensors.update(read_header(folder / shard))
+    for shard in shards:
+        if not shard.is_file():
+            raise _missing(shard)
+        tensors.update(read_header(shard))
+    check_layout(layout, {name: entry.shape for name, entry in tensors.items()}, str(folder / WEIGHTS))
     return tensors
+
+
+def _read_index(path: Path) -> dict[str, str]:
+    """The file each tensor is in, by tensor name."""
+    try:
+        names = msgspec.json.decode(path.read_bytes(), type=_Index).weight_map
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{path} is not a shard index ({error}); download it again") from None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    if any(Path(name).name != name for name in names.values()):
+        raise CheckpointError(f"{path} names files outside its folder; download it again")
+    return names
 
 
 class _Index(msgspec.Struct, frozen=True):

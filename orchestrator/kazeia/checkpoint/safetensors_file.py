@@ -129,4 +129,4 @@ def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
     """Upper halves of the float32 bits, rounded to the nearest, ties to even. The values must be finite."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    return (rounded >> np.uint32(16)).astype(np.dtype(np.uint16).newbyteorder("<"))
+    return np.asarray(rounded >> np.uint32(16), dtype="<u2")
