@@ -123,6 +123,8 @@ class Config(Section, frozen=True, kw_only=True):
     tts_pad_token_id: int = 151671
     tts_bos_token_id: int = 151672
     tts_eos_token_id: int = 151673
+    kz_random_seed: int | None = None
+    """Only in a made-up checkpoint: the seed of its random weights."""
 
     def __post_init__(self) -> None:
         base = self.tts_model_type == "base"

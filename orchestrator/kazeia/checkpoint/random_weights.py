@@ -23,17 +23,18 @@ import numpy as np
 
 from kazeia.checkpoint.config import CodecConfig, Config, Kind
 from kazeia.checkpoint.layout import Layout, Shape, codec_layout, main_layout
+from kazeia.checkpoint.official import WEIGHTS
 from kazeia.checkpoint.presets import GENERATION, Size, codec_config, model_config
-from kazeia.checkpoint.reader import CODEC, WEIGHTS
+from kazeia.checkpoint.reader import CODEC
 from kazeia.checkpoint.safetensors_file import Floats, write_tensors
 from kazeia.checkpoint.tiny_tokenizer import tokenizer_files
 from kazeia.errors import CheckpointError, UsageError
 
-SEED_KEY = "kz_random_seed"
-"""In `config.json` of a made-up checkpoint: says that it is one, and which."""
-
 BLOCK_WEIGHTS = 1 << 22
 """Weights drawn at a time: memory stays flat whatever the size of a tensor."""
+
+KIND_OF_NAME: dict[str, Kind] = {"base": "base", "custom-voice": "custom_voice", "voice-design": "voice_design"}
+"""The kinds as the command line spells them."""
 
 MARKER_OF_KEY = {
     "im_start_token_id": "<|im_start|>",
@@ -142,7 +143,7 @@ def write_random_checkpoint(
 def _small_files(size: Size, kind: Kind, seed: int, tokenizer: Path | None) -> dict[str, bytes]:
     files = tokenizer_files() if tokenizer is None else _copied_tokenizer(tokenizer)
     ids, text_ids = token_ids(files)
-    config = model_config(size, kind, ids, text_ids) | {SEED_KEY: seed}
+    config = model_config(size, kind, ids, text_ids) | {"kz_random_seed": seed}
     return files | {
         "config.json": _json(config),
         "generation_config.json": _json(GENERATION),

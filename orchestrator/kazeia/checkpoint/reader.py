@@ -11,6 +11,7 @@ import msgspec
 from kazeia.checkpoint.checks import check_config
 from kazeia.checkpoint.config import CodecConfig, Config, GenerationConfig, Section
 from kazeia.checkpoint.layout import Layout, check_layout, codec_layout, main_layout
+from kazeia.checkpoint.official import WEIGHTS, recognise
 from kazeia.checkpoint.safetensors_file import NAMES, Entry, Floats, read_header, read_tensor
 from kazeia.errors import CheckpointError
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 SectionT = TypeVar("SectionT", bound=Section)
 
 CODEC = "speech_tokenizer"
-WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 TEXT_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
 
@@ -66,11 +66,21 @@ class Checkpoint:
         """The folder's name."""
         return self.path.resolve().name
 
+    @cached_property
+    def official(self) -> str | None:
+        """The name of the official checkpoint that config and size of weights say this is, or None."""
+        official = recognise(self.path)
+        return official.name if official else None
+
     @property
     def dtype(self) -> str:
         """What the main model's weights are stored in: `bf16`, `fp16`, `fp32`, or `mixed`."""
-        found = {entry.dtype for entry in self._tensors.values()}
-        return NAMES[found.pop()] if len(found) == 1 else "mixed"
+        return _dtype(self._tensors)
+
+    @property
+    def codec_dtype(self) -> str:
+        """What the speech tokenizer's weights are stored in."""
+        return _dtype(self._codec_tensors)
 
     @cached_property
     def parameters(self) -> int:
@@ -101,6 +111,11 @@ class Checkpoint:
         import torch
 
         return torch.from_numpy(self.codec_array(name))
+
+
+def _dtype(tensors: dict[str, Entry]) -> str:
+    found = {entry.dtype for entry in tensors.values()}
+    return NAMES[found.pop()] if len(found) == 1 else "mixed"
 
 
 def _missing(path: Path) -> CheckpointError:
