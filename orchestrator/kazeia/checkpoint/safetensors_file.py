@@ -42,6 +42,14 @@ class Entry(msgspec.Struct, frozen=True):
         return math.prod(self.shape)
 
 
+class _Described(msgspec.Struct, frozen=True):
+    """A tensor as the header describes it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
 def read_header(path: Path) -> dict[str, Entry]:
     """The tensors of a file, by name.
 
@@ -52,33 +60,38 @@ def read_header(path: Path) -> dict[str, Entry]:
         file_bytes = path.stat().st_size
         with path.open("rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")
-            if file_bytes < 8 or not 2 <= header_bytes <= min(MAX_HEADER_BYTES, file_bytes - 8):
+            if file_bytes < 8 or header_bytes > min(MAX_HEADER_BYTES, file_bytes - 8):
                 raise CheckpointError(f"{path} is not a safetensors file or is cut off; download it again")
-            header = msgspec.json.decode(file.read(header_bytes))
+            header = msgspec.json.decode(file.read(header_bytes), type=dict[str, msgspec.Raw])
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except msgspec.DecodeError:
         raise CheckpointError(f"{path} has no valid safetensors header; download it again") from None
-    if not isinstance(header, dict):
-        raise CheckpointError(f"{path} has no valid safetensors header; download it again")
     header.pop("__metadata__", None)
-    return {name: _entry(path, name, value, 8 + header_bytes, file_bytes) for name, value in header.items()}
+    return {name: _entry(path, name, raw, 8 + header_bytes, file_bytes) for name, raw in header.items()}
 
 
-def _entry(path: Path, name: str, value: Any, data_begin: int, file_bytes: int) -> Entry:
+def _entry(path: Path, name: str, raw: msgspec.Raw, data_begin: int, file_bytes: int) -> Entry:
+    wrong = CheckpointError(f"{path} describes tensor {name!r} wrongly; download it again")
     try:
-        dtype, shape, (begin, end) = value["dtype"], tuple(value["shape"]), value["data_offsets"]
-        item_bytes = ITEM_BYTES.get(dtype, 0)
-        sound = 0 <= begin <= end and all(isinstance(size, int) and size >= 0 for size in shape)
-    except (KeyError, TypeError, ValueError):
-        raise CheckpointError(f"{path} describes tensor {name} wrongly; download it again") from None
-    if not item_bytes:
-        raise CheckpointError(f"{path}: tensor {name} has dtype {dtype}; kz reads bf16, fp16 and fp32: convert the checkpoint")
-    if not sound or math.prod(shape) * item_bytes != end - begin:
-        raise CheckpointError(f"{path} describes tensor {name} wrongly; download it again")
+        described = msgspec.json.decode(raw, type=_Described)
+    except msgspec.DecodeError:
+        raise wrong from None
+    (begin, end), item_bytes = described.data_offsets, ITEM_BYTES.get(described.dtype)
+    if item_bytes is None:
+        raise CheckpointError(
+            f"{path}: tensor {name!r} has dtype {described.dtype!r}; kz reads bf16, fp16 and fp32: convert the checkpoint"
+        )
+    if (
+        not name.isprintable()
+        or begin < 0
+        or min(described.shape, default=0) < 0
+        or math.prod(described.shape) * item_bytes != end - begin
+    ):
+        raise wrong
     if data_begin + end > file_bytes:
-        raise CheckpointError(f"{path} is cut off: tensor {name} ends beyond the file; download it again")
-    return Entry(file=path, dtype=dtype, shape=shape, begin=data_begin + begin)
+        raise CheckpointError(f"{path} is cut off: tensor {name!r} ends beyond the file; download it again")
+    return Entry(file=path, dtype=described.dtype, shape=described.shape, begin=data_begin + begin)
 
 
 def read_tensor(entry: Entry) -> Floats:
