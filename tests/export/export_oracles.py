@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import types
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
-import pytest
 import torch
 
 from kazeia.checkpoint.config import TalkerConfig
 from kazeia.export.layers import MASK_VALUE
+from tests.parity.reference import reference
 
 CONTEXT = 96
-
-
-def reference_module() -> Any:
-    """`modeling_qwen3_tts` of the installed reference; only its unused 25 Hz tokenizer wants the stubbed ones."""
-    for names in (("onnxruntime",), ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi")):
-        if find_spec(names[0]) is None:
-            for name in names:
-                sys.modules[name] = types.ModuleType(name)
-                sys.modules[name].__spec__ = ModuleSpec(name, None)
-    return pytest.importorskip("qwen_tts.core.models.modeling_qwen3_tts")
 
 
 def talker_config(**changes: Any) -> dict[str, Any]:
@@ -67,12 +53,11 @@ class Oracle:
     """A reference talker and the same weights and configuration as ours sees them."""
 
     def __init__(self, **changes: Any) -> None:
-        reference = reference_module()
-        values = talker_config(**changes)
-        config = reference.Qwen3TTSTalkerConfig(**values)
+        models, values = reference("qwen_tts.core.models.modeling_qwen3_tts"), talker_config(**changes)
+        config = models.Qwen3TTSTalkerConfig(**values)
         config._attn_implementation = config.code_predictor_config._attn_implementation = "eager"
         torch.manual_seed(5)
-        self.talker = reference.Qwen3TTSTalkerForConditionalGeneration(config).eval()
+        self.talker = models.Qwen3TTSTalkerForConditionalGeneration(config).eval()
         with torch.no_grad():
             for parameter in self.talker.parameters():
                 scale = 0.15 if parameter.dim() > 1 else 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_oracles import CONTEXT, Oracle, causal_mask, empty_past
+from tests.export.export_oracles import CONTEXT, Oracle, causal_mask, empty_past
 
 from kazeia.export.talker import Talker
 
