@@ -19,6 +19,8 @@ COMMANDS = {
     "voice": "Add, import, list and remove voices.",
     "decode": "Turn codebook IDs into a WAV file.",
     "bundle": "Show and verify what was exported.",
+    "devices": "List adb and ssh devices and what is deployed on them.",
+    "deploy": "Bring a bundle and the runner to a device.",
     "bench": "Time the runner on this machine.",
     "export": "Export a checkpoint into a bundle.",
     "checkpoint": "Look at a checkpoint, or make a random one.",

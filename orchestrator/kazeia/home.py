@@ -19,6 +19,10 @@ class State(msgspec.Struct):
     last_bundle: str | None = None
     verified: dict[str, str] = {}
     """Fingerprint of a checked file (path, size, mtime, inode) to its SHA-256."""
+    last_device: str | None = None
+    """Where the last deploy went: `adb:SERIAL` or `ssh:USER@HOST[:PORT]`."""
+    device_folders: dict[str, str] = {}
+    """Device by name to Kazeia's folder on it, for every device that was deployed to."""
 
 
 def home() -> Path:

@@ -72,6 +72,18 @@ def list_voices() -> list[str]:
     return sorted(path.stem for path in _folder().glob("*" + SUFFIX))
 
 
+def voice_file(name: str) -> Path:
+    """The file of a voice in Kazeia's folder.
+
+    Raises:
+        VoiceError: there is none of this name.
+    """
+    path = _folder() / (checked_name(name) + SUFFIX)
+    if not path.is_file():
+        raise VoiceError(f"there is no voice {name!r}; kz voice list shows what there is")
+    return path
+
+
 def save_voice(voice: Voice) -> Path:
     """Store a voice under its name, replacing an older one.
 
@@ -93,11 +105,7 @@ def remove_voice(name: str) -> None:
     Raises:
         VoiceError: there is none of this name.
     """
-    path = _folder() / (checked_name(name) + SUFFIX)
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        raise VoiceError(f"there is no voice {name!r}; kz voice list shows what there is") from None
+    voice_file(name).unlink()
 
 
 def checked_name(name: str) -> str:

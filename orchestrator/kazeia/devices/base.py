@@ -42,6 +42,34 @@ class Channel(ABC):
         """The last lines the program wrote to stderr."""
 
 
+class Stream(ABC):
+    """Two-way bytes to a command on a device. Used by one thread; every wait has a limit."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Send all of `data`; a command that has ended is reported by the next `read`.
+
+        Raises:
+            DeviceError: the device takes nothing for `WRITE_TIMEOUT_S`.
+        """
+
+    @abstractmethod
+    def read(self, size: int, timeout_s: float) -> bytes:
+        """At least one and at most `size` bytes; `b""` once the command has ended or the device is gone.
+
+        Raises:
+            TimeoutError: nothing came within `timeout_s`.
+        """
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Would `read` return at once?"""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hang up: the command's stdin ends. Never raises; may be called twice."""
+
+
 class Device(ABC):
     """A place that can run the runner."""
 
