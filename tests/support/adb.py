@@ -6,7 +6,9 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +30,15 @@ def adb_program() -> str:
     if found is None:
         unavailable("no adb; run: pip install adbutils")
     return found
+
+
+@cache
+def _key_pair() -> tuple[bytes, bytes]:
+    """A key for all test hosts of this process: making one takes a second on a busy machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "adbkey")
+        subprocess.run([adb_program(), "keygen", str(path)], check=True, capture_output=True, timeout=60)
+        return path.read_bytes(), Path(folder, "adbkey.pub").read_bytes()
 
 
 def free_port() -> int:
@@ -69,7 +80,11 @@ class Adb:
 
     def start(self) -> None:
         """Start the server in the foreground, so that stopping it stops exactly this one."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        keys = self.home / ".android"
+        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, content in zip(("adbkey", "adbkey.pub"), _key_pair(), strict=True):
+            (keys / name).write_bytes(content)
+            (keys / name).chmod(0o600)
         command = [self.program, "-P", str(self.port), "nodaemon", "server"]
         log = (self.home / "adb.log").open("ab")
         with log:
@@ -78,11 +93,9 @@ class Adb:
             )
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            if self._ask("host:version").startswith(b"OKAY"):
                 return
-            except OSError:
-                time.sleep(0.02)
+            time.sleep(0.02)
         self.stop()
         raise RuntimeError(f"the adb server did not start; see {self.home / 'adb.log'}")
 
@@ -96,12 +109,21 @@ class Adb:
                 self._server.kill()
                 self._server.wait(5)
             self._server = None
+        self._ask("host:kill")
+
+    def _ask(self, request: str) -> bytes:
+        """The start of the server's answer, empty if none listens."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as left:
-                left.sendall(b"0009host:kill")
-                left.recv(4)
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as sock:
+                sock.sendall(f"{len(request):04x}{request}".encode())
+                return sock.recv(16)
         except OSError:
-            pass
+            return b""
+
+    @property
+    def public_key(self) -> str:
+        """What a device needs to know this host."""
+        return (self.home / ".android/adbkey.pub").read_text(encoding="ascii")
 
     def __call__(
         self, *arguments: str, input: bytes = b"", timeout: float = 60, check: bool = False

@@ -50,8 +50,9 @@ def serve(daemon: Daemon, stream: Stream, service: bytes) -> None:
 
 def _connect(kind: bytes, address: bytes) -> socket.socket:
     if kind == b"tcp":
-        port, _, host = address.partition(b":")
-        return socket.create_connection((host.decode() or "127.0.0.1", int(port)), timeout=10)
+        sock = socket.socket(socket.AF_INET)
+        sock.connect(("127.0.0.1", int(address.partition(b":")[0])))
+        return sock
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(b"\0" + address if kind == b"localabstract" else address)
     return sock
@@ -64,7 +65,6 @@ def _forward(daemon: Daemon, stream: Stream, kind: bytes, address: bytes) -> Non
         if daemon.faults.drops_on_dead_forward:
             daemon.lose()
         return
-    sock.settimeout(None)
     stream.connection.accept(stream)
     bridge(stream, sock)
 

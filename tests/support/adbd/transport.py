@@ -39,6 +39,7 @@ class Stream:
         self._closed = False  # by either side
         self._close_sent = False
         self._may_write = remote_id != 0
+        self.accepted = False
 
     @property
     def max_write(self) -> int:
@@ -81,7 +82,8 @@ class Stream:
             self._closed = True
             self._changed.notify_all()
         with contextlib.suppress(StreamClosed):
-            self.connection.send(wire.CLSE, self.local_id, self.remote_id)
+            # the host knows no number of ours yet if its request was refused
+            self.connection.send(wire.CLSE, self.local_id if self.accepted else 0, self.remote_id)
         self.connection.forget(self)
 
     def on_data(self, payload: memoryview) -> None:
@@ -158,12 +160,10 @@ class Connection:
 
     def abort(self, reset: bool = False) -> None:
         """Close the connection with everything on it."""
-        if reset:  # a linger time of zero turns the close into a reset
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if reset:  # a linger time of zero turns the close into a reset; the reader must let go of the socket first
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        else:
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)
+            self._sock.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
         self.closed.set()
         self._sock.close()
         with self._lock:
@@ -270,11 +270,13 @@ class Connection:
 
     def accept(self, stream: Stream) -> None:
         """Tell the host that its service is there. A service that returns without it was refused."""
+        stream.accepted = True
         self.send(wire.OKAY, stream.local_id, stream.remote_id)
 
     def open(self, destination: bytes) -> Stream | None:
         """Open a service at the host (reverse forwards); None if it refuses."""
         stream = self._new_stream(0)
+        stream.accepted = True
         self.send(wire.OPEN, stream.local_id, 0, destination + b"\0")
         return stream if stream.wait_open() else None
 
