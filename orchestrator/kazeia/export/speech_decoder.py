@@ -7,7 +7,6 @@ the keys and values of the transformer's window. See streaming_layers.py for the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +23,13 @@ from kazeia.export.streaming_layers import (
     OverlappingUpsample,
     PointwiseConv,
     Snake,
+    TensorSource,
     Upsample,
     state_shapes,
 )
 from kazeia.export.window_transformer import WindowTransformer
 
-MAX_FRAMES = 32
+MAX_FRAMES = 16
 """Frames one call takes; the runner splits longer requests. The last stages need 13 MB a frame."""
 
 DILATIONS = (1, 3, 9)
@@ -40,9 +40,6 @@ LAYER_NORM_EPSILON = 1e-6
 
 USAGE_FLOOR = 1e-5
 """Least cluster usage a codebook's sums are divided by (reference `EuclideanCodebook`)."""
-
-TensorSource = Callable[[str], Tensor]
-"""Returns a tensor of the decoder by its name below `decoder.`."""
 
 
 class Dequantizer(nn.Module):
@@ -66,7 +63,8 @@ class Dequantizer(nn.Module):
     def forward(self, codes: Tensor) -> Tensor:
         """Codes [1, groups, frames] to latents [1, codebook_dim, frames, 1]."""
         entries = F.embedding(codes[0] + self.offsets, self.entries)
-        return self.first(_as_sound(entries[0])) + self.rest(_as_sound(entries[1:].sum(0)))
+        latents: Tensor = self.first(_as_sound(entries[0])) + self.rest(_as_sound(entries[1:].sum(0)))
+        return latents
 
 
 class ConvNeXtBlock(nn.Module):
@@ -83,7 +81,8 @@ class ConvNeXtBlock(nn.Module):
         self.shrink = PointwiseConv(gamma[:, None] * tensor(f"{name}.pwconv2.weight"), gamma * tensor(f"{name}.pwconv2.bias"))
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        return x + self.shrink(F.gelu(self.expand(self.norm(self.depthwise(x, memory)))))
+        change: Tensor = self.shrink(F.gelu(self.expand(self.norm(self.depthwise(x, memory)))))
+        return x + change
 
 
 class ResidualUnit(nn.Module):
@@ -97,7 +96,8 @@ class ResidualUnit(nn.Module):
         self.mix = PointwiseConv(tensor(f"{name}.conv2.conv.weight").squeeze(2), tensor(f"{name}.conv2.conv.bias"))
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        return x + self.mix(self.inner(self.context(self.outer(x), memory)))
+        change: Tensor = self.mix(self.inner(self.context(self.outer(x), memory)))
+        return x + change
 
 
 class UpsamplingBlock(nn.Module):
@@ -120,7 +120,7 @@ class SpeechDecoder(nn.Module):
     """Codes to sound.
 
     Args:
-        tensor: gives the decoder's tensors in float32.
+        tensor: gives the tensors below `decoder.`.
         config: the codec's `decoder_config`.
         max_frames: the most frames a call may take.
 
@@ -180,7 +180,7 @@ def speech_decoder_program(checkpoint: Checkpoint, max_frames: int = MAX_FRAMES)
     config = checkpoint.codec_config.decoder_config
     decoder = SpeechDecoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, max_frames).eval()
     shapes = state_shapes(decoder)
-    example = max(2, max_frames // 2)
+    # The example has the greatest length: the program's buffers are planned for it.
     inputs = (torch.zeros(1, config.num_quantizers, max_frames, dtype=torch.int64), [torch.zeros(shape) for shape in shapes])
     dynamic = ({2: torch.export.Dim("frames", min=1, max=max_frames)}, [None] * len(shapes))
     return ProgramSpec(

@@ -10,12 +10,15 @@ Sounds have the shape [1, channels, time, 1]: XNNPACK computes convolutions with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+TensorSource = Callable[[str], Tensor]
+"""Gives a float32 tensor of the checkpoint by its name below some prefix."""
 
 TIME = 2
 """The dimension of time in [1, channels, time, 1]."""

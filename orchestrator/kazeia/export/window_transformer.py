@@ -7,27 +7,58 @@ so no position needs to be carried and a stream has no end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.errors import ExportError
-from kazeia.export.streaming_layers import Memory, RootMeanSquareNorm, Stateful
+from kazeia.export.layers import load_linear
+from kazeia.export.streaming_layers import Memory, RootMeanSquareNorm, Stateful, TensorSource
 
 DROPPED = -1e9
 """Added to the scores of keys a query must not see; large enough for a weight of exactly zero."""
 
-TensorSource = Callable[[str], Tensor]
+Rotation = tuple[Tensor, Tensor]
+"""Cosines and sines [frames, head_dim / 2] by age."""
 
 
-class WindowTransformer(Stateful):
+class Window(Stateful):
+    """What all layers share in one call: which keys each query sees, and the rotations of queries and keys by their age."""
+
+    band: Tensor
+    cosine: Tensor
+    sine: Tensor
+    present: Tensor
+
+    def __init__(self, config: CodecDecoderConfig, max_frames: int) -> None:
+        self.past = config.sliding_window - 1
+        super().__init__((self.past,))
+        query_age = torch.arange(max_frames)[:, None]
+        # One more than can be needed: a slice as long as the table would fix the length when the program is traced.
+        key_age = torch.arange(max_frames + self.past + 1)
+        seen = (key_age >= query_age) & (key_age - query_age <= self.past)
+        self.register_buffer("band", torch.where(seen, 0.0, DROPPED))
+        rates = config.rope_theta ** (-torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim)
+        angles = -key_age[:, None] * rates
+        self.register_buffer("cosine", angles.cos().float())
+        self.register_buffer("sine", angles.sin().float())
+        self.register_buffer("present", torch.ones(max_frames))
+
+    def forward(self, frames: int, memory: Memory) -> tuple[Tensor, Rotation, Rotation]:
+        """Mask [frames, frames + past] and the rotations of queries and keys; the state tells which past frames there were."""
+        present = memory.extend(self.present[:frames], 0)
+        mask = self.band[:frames, : frames + self.past] + (1.0 - present) * DROPPED
+        queries = (self.cosine[:frames], self.sine[:frames])
+        keys = (self.cosine[: frames + self.past], self.sine[: frames + self.past])
+        return mask, queries, keys
+
+
+class WindowTransformer(nn.Module):
     """All layers with input and output projection.
 
     Args:
-        tensor: gives the transformer's tensors in float32 by their name below `pre_transformer.`.
+        tensor: gives the tensors below `decoder.pre_transformer.`.
         config: the codec's `decoder_config`.
         max_frames: the most frames a call may take.
 
@@ -35,66 +66,47 @@ class WindowTransformer(Stateful):
         ExportError: the configuration's activation is not the one of the published model.
     """
 
-    band: Tensor
-    cosine: Tensor
-    sine: Tensor
-    present: Tensor
-
     def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int) -> None:
-        self.past = config.sliding_window - 1
-        super().__init__((self.past,))
+        super().__init__()
         if config.hidden_act != "silu":
-            raise ExportError(f"the speech decoder's hidden_act is {config.hidden_act!r}; kz exports silu: use an official checkpoint")
-        query_age, key_age = torch.arange(max_frames)[:, None], torch.arange(max_frames + config.sliding_window)
-        seen = (key_age >= query_age) & (key_age - query_age < config.sliding_window)
-        self.register_buffer("band", torch.where(seen, 0.0, DROPPED))
-        rates = config.rope_theta ** (-torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim)
-        angles = -key_age[:, None] * rates
-        self.register_buffer("cosine", angles.cos().float())
-        self.register_buffer("sine", angles.sin().float())
-        self.register_buffer("present", torch.ones(max_frames))
-        self.input_projection = _linear(tensor("input_proj.weight"), tensor("input_proj.bias"))
-        self.layers = nn.ModuleList(
-            Layer(lambda name, i=i: tensor(f"layers.{i}.{name}"), config)  # type: ignore[misc]
-            for i in range(config.num_hidden_layers)
-        )
+            raise ExportError(f"cannot export a speech decoder with hidden_act {config.hidden_act!r}; use an official checkpoint")
+        self.window = Window(config, max_frames)
+        self.input_projection = load_linear(tensor("input_proj.weight"), tensor("input_proj.bias"))
+        self.layers = nn.ModuleList(Layer(tensor, f"layers.{i}", config) for i in range(config.num_hidden_layers))
         self.norm = RootMeanSquareNorm(config.hidden_size, config.rms_norm_eps)
-        self.output_projection = _linear(tensor("output_proj.weight") * tensor("norm.weight"), tensor("output_proj.bias"))
+        self.output_projection = load_linear(tensor("output_proj.weight") * tensor("norm.weight"), tensor("output_proj.bias"))
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
         """[frames, latent_dim] to [frames, latent_dim]."""
-        frames = x.shape[0]
-        seen = memory.extend(self.present[:frames], 0)
-        mask = self.band[:frames, : frames + self.past] + (1.0 - seen) * DROPPED
-        rotation = (self.cosine[: frames + self.past], self.sine[: frames + self.past])
-        query_rotation = (self.cosine[:frames], self.sine[:frames])
+        mask, query_rotation, key_rotation = self.window(x.shape[0], memory)
         x = self.input_projection(x)
         for layer in self.layers:
-            x = layer(x, mask, query_rotation, rotation, memory)
-        return self.output_projection(self.norm(x))
+            x = layer(x, mask, query_rotation, key_rotation, memory)
+        latents: Tensor = self.output_projection(self.norm(x))
+        return latents
 
 
 class Layer(nn.Module):
-    """Attention and gated perceptron, each scaled and added to its input (`Qwen3TTSTokenizerV2DecoderTransformerLayer`)."""
+    """Attention and gated perceptron, each scaled and added to its input (`Qwen3TTSTokenizerV2DecoderTransformerLayer`).
 
-    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig) -> None:
+    The scales of norms and residuals are part of the weights next to them.
+    """
+
+    def __init__(self, tensor: TensorSource, name: str, config: CodecDecoderConfig) -> None:
         super().__init__()
         self.attention_norm = RootMeanSquareNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention = Attention(tensor, config)
+        self.attention = Attention(tensor, name, config)
         self.perceptron_norm = RootMeanSquareNorm(config.hidden_size, config.rms_norm_eps)
-        scale = tensor("post_attention_layernorm.weight")
-        self.gate = _linear(tensor("mlp.gate_proj.weight") * scale)
-        self.up = _linear(tensor("mlp.up_proj.weight") * scale)
-        self.down = _linear(tensor("mlp_layer_scale.scale")[:, None] * tensor("mlp.down_proj.weight"))
+        scale = tensor(f"{name}.post_attention_layernorm.weight")
+        self.gate = load_linear(tensor(f"{name}.mlp.gate_proj.weight") * scale)
+        self.up = load_linear(tensor(f"{name}.mlp.up_proj.weight") * scale)
+        self.down = load_linear(tensor(f"{name}.mlp_layer_scale.scale")[:, None] * tensor(f"{name}.mlp.down_proj.weight"))
 
-    def forward(self, x: Tensor, mask: Tensor, query_rotation: Rotation, rotation: Rotation, memory: Memory) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), mask, query_rotation, rotation, memory)
+    def forward(self, x: Tensor, mask: Tensor, query_rotation: Rotation, key_rotation: Rotation, memory: Memory) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), mask, query_rotation, key_rotation, memory)
         normed = self.perceptron_norm(x)
-        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
-
-
-Rotation = tuple[Tensor, Tensor]
-"""Cosines and sines [frames, head_dim / 2] by age."""
+        change: Tensor = self.down(F.silu(self.gate(normed)) * self.up(normed))
+        return x + change
 
 
 class Attention(Stateful):
@@ -104,35 +116,39 @@ class Attention(Stateful):
     value heads are repeated in the weights.
     """
 
-    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig) -> None:
+    def __init__(self, tensor: TensorSource, name: str, config: CodecDecoderConfig) -> None:
         self.heads, half = config.num_attention_heads, config.head_dim // 2
         past = config.sliding_window - 1
         super().__init__((self.heads, past, half), (self.heads, past, half), (self.heads, past, config.head_dim))
-        norm = tensor("input_layernorm.weight")
+        norm = tensor(f"{name}.input_layernorm.weight")
 
-        def projection(name: str, heads: int, scale: float = 1.0) -> tuple[Tensor, Tensor | None]:
-            weight = (tensor(f"self_attn.{name}.weight") * norm * scale).view(heads, config.head_dim, -1)
-            bias = (tensor(f"self_attn.{name}.bias") * scale).view(heads, config.head_dim) if config.attention_bias else None
-            repeats = self.heads // heads
-            return weight.repeat_interleave(repeats, 0), None if bias is None else bias.repeat_interleave(repeats, 0)
+        def project(part: str, heads: int, rows: slice, scale: float = 1.0) -> nn.Linear:
+            """The rows `rows` of every head of a projection, for as many heads as the queries have."""
 
-        query = projection("q_proj", self.heads, config.head_dim**-0.5)
-        key = projection("k_proj", config.num_key_value_heads)
-        value = projection("v_proj", config.num_key_value_heads)
-        first, second = slice(None, half), slice(half, None)
-        self.query = nn.ModuleList([_head_rows(*query, first), _head_rows(*query, second)])
-        self.key = nn.ModuleList([_head_rows(*key, first), _head_rows(*key, second)])
-        self.value = _head_rows(*value, slice(None))
-        scale = tensor("self_attn_layer_scale.scale")
-        out_bias = scale * tensor("self_attn.o_proj.bias") if config.attention_bias else None
-        self.output = _linear(scale[:, None] * tensor("self_attn.o_proj.weight"), out_bias)
+            def of_heads(values: Tensor) -> Tensor:
+                by_head = (values * scale).view(heads, config.head_dim, -1)[:, rows]
+                return by_head.repeat_interleave(self.heads // heads, 0).flatten(0, 1)
 
-    def forward(self, x: Tensor, mask: Tensor, query_rotation: Rotation, rotation: Rotation, memory: Memory) -> Tensor:
+            bias = of_heads(tensor(f"{name}.self_attn.{part}.bias")).flatten() if config.attention_bias else None
+            return load_linear(of_heads(tensor(f"{name}.self_attn.{part}.weight") * norm), bias)
+
+        halves = (slice(None, half), slice(half, None))
+        self.query = nn.ModuleList(project("q_proj", self.heads, rows, config.head_dim**-0.5) for rows in halves)
+        self.key = nn.ModuleList(project("k_proj", config.num_key_value_heads, rows) for rows in halves)
+        self.value = project("v_proj", config.num_key_value_heads, slice(None))
+        scale = tensor(f"{name}.self_attn_layer_scale.scale")
+        bias = scale * tensor(f"{name}.self_attn.o_proj.bias") if config.attention_bias else None
+        self.output = load_linear(scale[:, None] * tensor(f"{name}.self_attn.o_proj.weight"), bias)
+
+    def forward(self, x: Tensor, mask: Tensor, query_rotation: Rotation, key_rotation: Rotation, memory: Memory) -> Tensor:
         query = _rotate([self._by_head(part(x)) for part in self.query], query_rotation)
-        key = _rotate([memory.extend(self._by_head(part(x)), 1) for part in self.key], rotation)
+        key = _rotate([memory.extend(self._by_head(part(x)), 1) for part in self.key], key_rotation)
         value = memory.extend(self._by_head(self.value(x)), 1)
         weights = torch.softmax(torch.bmm(query, key.transpose(1, 2)) + mask, dim=-1)
-        return self.output(torch.bmm(weights, value).transpose(0, 1).contiguous().view(-1, self.heads * value.shape[2]))
+        # Not reshape: traced, it names the number of frames, and XNNPACK takes only -1.
+        rows = torch.bmm(weights, value).transpose(0, 1).contiguous().view(-1, self.heads * value.shape[2])
+        attended: Tensor = self.output(rows)
+        return attended
 
     def _by_head(self, rows: Tensor) -> Tensor:
         """[frames, heads * width] to [heads, frames, width]."""
@@ -143,17 +159,3 @@ def _rotate(halves: list[Tensor], rotation: Rotation) -> Tensor:
     """Rotary embedding (reference `apply_rotary_pos_emb`) of halves [heads, frames, head_dim / 2], joined again."""
     (first, second), (cosine, sine) = halves, rotation
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=2)
-
-
-def _head_rows(weight: Tensor, bias: Tensor | None, part: slice) -> nn.Linear:
-    """A linear layer of the rows `part` of every head; weight [heads, head_dim, in], bias [heads, head_dim]."""
-    rows = weight[:, part]
-    return _linear(rows.reshape(-1, weight.shape[2]), None if bias is None else bias[:, part].reshape(-1))
-
-
-def _linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    layer.weight = nn.Parameter(weight.contiguous(), requires_grad=False)
-    if bias is not None:
-        layer.bias = nn.Parameter(bias.contiguous(), requires_grad=False)
-    return layer
