@@ -26,13 +26,17 @@ ElementType element_type(ScalarType type) {
   }
 }
 
-TensorSpec spec_of(const et::TensorInfo& info) {
+TensorSpec spec_of(const et::Result<et::TensorInfo>& info) {
   TensorSpec spec;
-  spec.type = element_type(info.scalar_type());
-  spec.sizes.assign(info.sizes().begin(), info.sizes().end());
-  spec.planned = info.is_memory_planned();
+  if (info.ok()) {
+    spec.type = element_type(info->scalar_type());
+    spec.sizes.assign(info->sizes().begin(), info->sizes().end());
+    spec.planned = info->is_memory_planned();
+  }
   return spec;
 }
+
+bool is_tensor(const et::Result<et::Tag>& tag) { return tag.ok() && *tag == et::Tag::Tensor; }
 
 Error load_error(const std::string& path, const std::string& name, et::Error reason) {
   return make_error(ErrorCode::LoadFailed,
@@ -92,12 +96,10 @@ et::Error ProgramMethod::plan_memory(const et::MethodMeta& meta) {
 /// Inputs and outputs that are not tensors are described as `Other`, without sizes.
 void ProgramMethod::describe(const et::MethodMeta& meta) {
   for (std::size_t index = 0; index < meta.num_inputs(); ++index) {
-    const auto info = meta.input_tensor_meta(index);
-    inputs_.push_back(info.ok() ? spec_of(*info) : TensorSpec{});
+    inputs_.push_back(is_tensor(meta.input_tag(index)) ? spec_of(meta.input_tensor_meta(index)) : TensorSpec{});
   }
   for (std::size_t index = 0; index < meta.num_outputs(); ++index) {
-    const auto info = meta.output_tensor_meta(index);
-    outputs_.push_back(info.ok() ? spec_of(*info) : TensorSpec{});
+    outputs_.push_back(is_tensor(meta.output_tag(index)) ? spec_of(meta.output_tensor_meta(index)) : TensorSpec{});
   }
   copy_targets_.resize(outputs_.size());
 }

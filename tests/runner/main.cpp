@@ -1,0 +1,3 @@
+#include "check.h"
+
+int main() { return kz::test::run_all_tests(); }
