@@ -44,7 +44,9 @@ class AddedToken(msgspec.Struct, frozen=True):
     single_word: bool = False
 
 
-class _TokenizerConfig(msgspec.Struct, frozen=True):
+class TokenizerConfig(msgspec.Struct, frozen=True):
+    """What is used of `tokenizer_config.json`: the control markers by id."""
+
     added_tokens_decoder: dict[int, AddedToken]
 
 
@@ -157,7 +159,7 @@ def build_tokenizer(folder: Path) -> tokenizers.Tokenizer:
     )
     backend.decoder = decoders.ByteLevel()
     backend.post_processor = processors.ByteLevel(trim_offsets=False)
-    added = _read(folder / TOKENIZER_CONFIG, _TokenizerConfig).added_tokens_decoder
+    added = _read(folder / TOKENIZER_CONFIG, TokenizerConfig).added_tokens_decoder
     for token_id, token in sorted(added.items()):
         backend.add_tokens([LibraryToken(**msgspec.structs.asdict(token))])
         if backend.token_to_id(token.content) != token_id:

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kazeia.checkpoint import Checkpoint
 from kazeia.errors import CheckpointError
@@ -183,8 +185,8 @@ def test_a_broken_config_is_refused(breakable: Callable[[], Path], text: str, me
         ({"talker_config__num_code_groups": 8}, "its code groups differ (8, 16, 16)"),
         ({"talker_config__vocab_size": 1160}, "its codebook sizes differ (136, 128, 128)"),
         ({"talker_config__codec_eos_token_id": 1152}, "the id of codec_eos_token_id is 1152, the vocabulary has 1152"),
-        ({"talker_config__codec_language_id__english": -1}, "the id of language english is -1"),
-        ({"talker_config__spk_is_dialect": {"x": "klingon"}}, "speaker x has the unknown dialect 'klingon'"),
+        ({"talker_config__codec_language_id__english": -1}, "the id of language 'english' is -1"),
+        ({"talker_config__spk_is_dialect": {"x": "klingon"}}, "speaker 'x' has the unknown dialect 'klingon'"),
         ({"tts_pad_token_id": 151671}, "the id of tts_pad_token_id is 151671, the vocabulary has 640"),
         ({"speaker_encoder_config__enc_dim": 32}, "its widths of a voice differ (32, 64)"),
         ({"speaker_encoder_config__enc_dilations": [1, 2]}, "its numbers of speaker encoder blocks differ (5, 5, 2)"),
@@ -251,3 +253,47 @@ def test_a_missing_shard_is_named(breakable: Callable[[], Path]) -> None:
 
 def test_a_speech_tokenizer_cannot_stand_in_for_the_model(pristine: Path) -> None:
     assert "is not a Qwen3-TTS 12Hz configuration" in refusal(pristine / "speech_tokenizer")
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", CODEC_CONFIG])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_anywhere_is_read_or_refused_in_one_line(editable: Path, name: str, data: st.DataObject) -> None:
+    original = (editable / name).read_text()
+    config = json.loads(original)
+    section, key = data.draw(st.sampled_from(list(_keys(config))))
+    section[key] = data.draw(VALUES)
+    (editable / name).write_text(json.dumps(config))
+    try:
+        Checkpoint.open(editable)
+        message = ""
+    except CheckpointError as error:
+        message = str(error)
+    finally:
+        (editable / name).write_text(original)
+    assert "\n" not in message
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.sampled_from([0, 1, -1, 2, 3, 1000, 10_000_000])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3)
+    | st.lists(st.integers(-2, 5), max_size=6)
+    | st.dictionaries(st.text(max_size=3), st.integers(-5, 2000) | st.booleans() | st.text(max_size=3), max_size=2)
+)
+
+
+def _keys(section: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every key of a configuration, with the section it is in."""
+    for key, value in section.items():
+        yield section, key
+        if isinstance(value, dict):
+            yield from _keys(value)
+
+
+@pytest.fixture(scope="module")
+def editable(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path_factory.mktemp("editable") / "tiny"))

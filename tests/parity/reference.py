@@ -44,6 +44,8 @@ def reference(module: str = "qwen_tts") -> Any:
 def _import(module: str) -> Any:
     for name in [name for name in UNUSED if find_spec(name.split(".")[0]) is None]:
         _stub(name)
+    # Models this small wait for each other's threads most of the time.
+    importlib.import_module("torch").set_num_threads(1)
     logging.getLogger("sox").setLevel(logging.ERROR)  # warns that the program is missing; nothing here runs it
     return importlib.import_module(module)
 

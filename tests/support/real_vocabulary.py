@@ -10,6 +10,7 @@ import base64
 import importlib.metadata
 import json
 import os
+from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,13 @@ RESOURCE = "dashscope/resources/qwen.tiktoken"
 
 def write_real_tokenizer(folder: Path) -> Path:
     """Write `vocab.json`, `merges.txt` and `tokenizer_config.json`; skips the test where dashscope is missing, fails in CI."""
+    for name, data in _files().items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@cache
+def _files() -> dict[str, bytes]:
     ranks = _ranks()
     characters = byte_characters()
     merges, vocabulary = [], {}
@@ -39,9 +47,7 @@ def write_real_tokenizer(folder: Path) -> Path:
     }
     for name, data in files.items():
         assert sha256(data).hexdigest() == SHARED_FILES[name], name
-        (folder / name).write_bytes(data)
-    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config(len(vocabulary))))
-    return folder
+    return files | {"tokenizer_config.json": json.dumps(tokenizer_config(len(vocabulary))).encode()}
 
 
 def _ranks() -> dict[bytes, int]:

@@ -116,8 +116,8 @@ def _ids_out_of_range(config: Config) -> Iterator[Fault]:
     talker = config.talker_config
     keys = ("eos_token", "think", "nothink", "think_bos", "think_eos", "pad", "bos")
     codes = {f"codec_{key}_id": getattr(talker, f"codec_{key}_id") for key in keys}
-    codes |= {f"language {name}": token for name, token in talker.codec_language_id.items()}
-    codes |= {f"speaker {name}": token for name, token in talker.spk_id.items()}
+    codes |= {f"language {name!r}": token for name, token in talker.codec_language_id.items()}
+    codes |= {f"speaker {name!r}": token for name, token in talker.spk_id.items()}
     texts = {
         f"{key}_token_id": getattr(config, f"{key}_token_id") for key in ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos")
     }
@@ -127,4 +127,4 @@ def _ids_out_of_range(config: Config) -> Iterator[Fault]:
                 yield f"the id of {name} is {token}, the vocabulary has {rows}"
     for name, dialect in talker.spk_is_dialect.items():
         if name not in talker.spk_id or (dialect is not False and dialect not in talker.codec_language_id):
-            yield f"speaker {name} has the unknown dialect {dialect!r}"
+            yield f"speaker {name!r} has the unknown dialect {dialect!r}"

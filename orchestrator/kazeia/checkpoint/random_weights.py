@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,6 +29,9 @@ from kazeia.checkpoint.reader import CODEC
 from kazeia.checkpoint.safetensors_file import Floats, write_tensors
 from kazeia.checkpoint.tiny_tokenizer import tokenizer_files
 from kazeia.errors import CheckpointError, UsageError
+from kazeia.tokenizer import TokenizerConfig
+
+T = TypeVar("T")
 
 BLOCK_WEIGHTS = 1 << 22
 """Weights drawn at a time: memory stays flat whatever the size of a tensor."""
@@ -160,15 +163,24 @@ def token_ids(tokenizer: dict[str, bytes]) -> tuple[dict[str, int], int]:
     Raises:
         CheckpointError: a control marker, or the role `assistant` as one token, is missing.
     """
-    vocabulary = json.loads(tokenizer["vocab.json"])
-    added = json.loads(tokenizer["tokenizer_config.json"])["added_tokens_decoder"]
-    markers = {token["content"]: int(token_id) for token_id, token in added.items()}
+    vocabulary = _decode(tokenizer, "vocab.json", dict[str, int])
+    added = _decode(tokenizer, "tokenizer_config.json", TokenizerConfig).added_tokens_decoder
+    markers = {token.content: token_id for token_id, token in added.items()}
     missing = [marker for marker in MARKER_OF_KEY.values() if marker not in markers]
     missing += [role for role in ("assistant",) if role not in vocabulary]
     if missing:
         raise CheckpointError(f"the tokenizer lacks {', '.join(missing)}; take that of a Qwen3-TTS checkpoint")
     ids = {key: markers[marker] for key, marker in MARKER_OF_KEY.items()}
     return ids | {"assistant_token_id": vocabulary["assistant"]}, 1 + max(markers.values())
+
+
+def _decode(files: dict[str, bytes], name: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(files[name], type=kind)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"the tokenizer's {name} is not as expected ({error}); take that of a Qwen3-TTS checkpoint"
+        ) from None
 
 
 def _copied_tokenizer(folder: Path) -> dict[str, bytes]:

@@ -63,8 +63,8 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
-        return self.path.resolve().name
+        """The official name, or the folder's: Hugging Face's cache names folders by revision."""
+        return self.official or self.path.resolve().name
 
     @cached_property
     def official(self) -> str | None:
