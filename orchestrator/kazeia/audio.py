@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import wave
 from pathlib import Path
@@ -60,7 +59,8 @@ def read_recording(path: Path) -> Floats:
         AudioError: missing, not sound, of a format that must be converted first, damaged, too short, too long or silent.
     """
     try:
-        with path.open("rb") as file:
+        # Unbuffered: libsndfile goes on where the descriptor stands.
+        with path.open("rb", buffering=0) as file:
             head = file.read(SNIFFED_BYTES)
             _refuse_foreign(path, head)
             file.seek(0)
@@ -124,7 +124,7 @@ def _decode(path: Path, descriptor: int) -> tuple[Floats, int]:
     import soundfile
 
     try:
-        with soundfile.SoundFile(os.dup(descriptor)) as sound:
+        with soundfile.SoundFile(descriptor, closefd=False) as sound:
             _check_length(path, sound.frames, sound.samplerate)
             samples: Floats = sound.read(dtype="float32", always_2d=True, frames=_limit(sound)).mean(axis=1)
             rate: int = sound.samplerate
