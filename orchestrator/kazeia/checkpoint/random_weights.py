@@ -7,11 +7,12 @@ seed and the tensor's name, which no version of numpy changes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
+import secrets
 import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -123,17 +124,20 @@ def write_random_checkpoint(
     """
     if not 0 <= seed < 2**64:
         raise UsageError(f"the seed is {seed}; give a whole number from 0 to 2**64 - 1")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists already; give a new or empty folder")
     files = _small_files(size, kind, seed, tokenizer)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name[:64]}.", suffix=".part", dir=folder.parent))
-    except OSError as error:
-        raise UsageError(f"cannot write beside {folder}: {error.strerror}; choose another place") from None
-    try:
+    with _new_folder(folder.resolve()) as part:
         _write(part, files, seed, progress)
-        part.chmod(0o755)
+
+
+@contextlib.contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder beside `folder` that takes its name at the end, or is removed if anything fails."""
+    part = folder.parent / f".{folder.name[:64]}.{secrets.token_hex(4)}.part"
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} exists already; give a new or empty folder")
+        part.mkdir(parents=True)
+        yield part
         if folder.exists():
             folder.rmdir()
         part.rename(folder)
