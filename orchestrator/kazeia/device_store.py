@@ -18,16 +18,18 @@ SEGMENT_BYTES = 64 << 20
 SLOWEST_BYTES_PER_S = 20e6
 """Of a device that hashes or copies; time limits are made from it."""
 
-NO_HASH_TOOL, NOT_WRITABLE, NOT_EXECUTABLE, SHORT, FULL, DAMAGED = 90, 91, 92, 93, 94, 95
+NO_TOOLS_TOOL, NOT_WRITABLE, NOT_EXECUTABLE, SHORT, FULL, DAMAGED = 90, 91, 92, 93, 94, 95
 """Exit statuses of our scripts."""
 
+_FREE = "free some space on it, or remove older deployments with kz deploy --prune"
+
 # Comparisons are of texts: Android's shell counts in 32 bits, and files are larger.
-_HASH = f"""hash() {{
+_TOOLS = f"""digest() {{
   if command -v sha256sum >/dev/null; then sha256sum "$@"
   elif toybox sha256sum /dev/null >/dev/null 2>&1; then toybox sha256sum "$@"
   elif busybox sha256sum /dev/null >/dev/null 2>&1; then busybox sha256sum "$@"
   elif command -v openssl >/dev/null; then openssl dgst -sha256 -r "$@"
-  else exit {NO_HASH_TOOL}; fi
+  else exit {NO_TOOLS_TOOL}; fi
 }}
 size() {{ set -- $(wc -c <"$1"); echo "$1"; }}
 """
@@ -92,7 +94,7 @@ rm -rf "$t"
             paths: the deployment's files.
         """
         blobs = list(blobs)
-        script = f"""{_HASH}cd {quote(self._device.folder)} 2>/dev/null || exit 0
+        script = f"""{_TOOLS}cd {quote(self._device.folder)} 2>/dev/null || exit 0
 for f in {layout.BLOBS}/.*.part; do [ -f "$f" ] && echo "part $(size "$f") ${{f##*/}}"; done
 if [ "$(cat {layout.CURRENT}/{bundle} 2>/dev/null)" = {deployment} ] && cd {layout.DEPLOYMENTS}/{deployment} 2>/dev/null; then
   whole=yes
@@ -103,7 +105,7 @@ fi
 cd {layout.BLOBS} 2>/dev/null || exit 0
 set --
 for f in {" ".join(blob.sha256 for blob in blobs)}; do [ -f "$f" ] && set -- "$@" "$f"; done
-[ $# = 0 ] || hash "$@"
+[ $# = 0 ] || digest "$@"
 """
         done = self._device.run(script, _limit_s(sum(blob.bytes for blob in blobs)))
         self._expect(done, "look at what is there")
@@ -125,23 +127,56 @@ for f in {" ".join(blob.sha256 for blob in blobs)}; do [ -f "$f" ] && set -- "$@
         self._expect(self._device.run(f"umask 022\nmkdir -p {names}"), f"create {self._device.folder}")
 
     def send(self, blob: Blob, sent_bytes: int, progress: Callable[[int], None]) -> None:
-        """Send `blob`, of which the device has `sent_bytes`; it gets its name only after its hash was checked there."""
-        part, piece = f".{blob.sha256}.part", f".{blob.sha256}.piece"
-        offset = sent_bytes if sent_bytes <= blob.bytes else 0
-        while True:
+        """Send `blob`, of which the device has `sent_bytes`, as far as `accept`, which must follow."""
+        part, piece = self._path(f".{blob.sha256}.part"), self._path(f".{blob.sha256}.piece")
+        for offset in range(sent_bytes, max(blob.bytes, 1), SEGMENT_BYTES):
             size = min(SEGMENT_BYTES, blob.bytes - offset)
+            target = piece if offset else part
             try:
-                self._device.push(blob.source, offset, size, f"{self._device.folder}/{layout.BLOBS}/{piece}", progress)
-                join = f"cat {piece} >>{part} && rm -f {piece}" if offset else f"mv -f {piece} {part}"
-                self._take(f'n=$(size {piece})\n[ "$n" = {size} ] || {{ echo "$n"; exit {SHORT}; }}\n{join} || exit {FULL}', size)
-                offset += size
-                if offset == blob.bytes:
-                    self._finish(blob, part)
-                    return
+                self._device.push(blob.source, offset, size, target, progress)
+                if offset:
+                    self._append(blob, size)
             except DeviceError:
-                with contextlib.suppress(DeviceError):
-                    self._device.run(f"rm -f {quote(self._device.folder)}/{layout.BLOBS}/{piece}")
+                if offset:  # a part is worth keeping, it can be continued
+                    with contextlib.suppress(DeviceError):
+                        self._device.run(f"rm -f {quote(piece)}")
                 raise
+
+    def accept(self, blobs: Sequence[Blob]) -> None:
+        """Check what was sent, all of it in one call: size and SHA-256. What is right gets its name, what is not is removed.
+
+        Raises:
+            DeviceError: something was not right.
+        """
+        if not blobs:
+            return
+        wanted = " ".join(f"{blob.sha256} {blob.bytes} {755 if blob.executable else 644}" for blob in blobs)
+        done = self._run_in_blobs(
+            f"""parts=
+set -- {wanted}
+while [ $# -gt 0 ]; do
+  n=$(size .$1.part)
+  [ "$n" = "$2" ] || {{ echo "$n of $2"; rm -f .$1.part; exit {SHORT}; }}
+  chmod $3 .$1.part
+  parts="$parts .$1.part"
+  shift 3
+done
+digest $parts | while read -r d f; do
+  f=${{f#'*'}}
+  if [ ".$d.part" = "$f" ]; then mv -f "$f" "$d" && echo right; else rm -f "$f"; fi
+done""",
+            sum(blob.bytes for blob in blobs),
+        )
+        if done.status == SHORT:
+            arrived = done.stdout.strip()
+            raise DeviceError(
+                f"{self._device.name} has {arrived} bytes of a file though it reported success: it is full; {_FREE}"
+            )
+        self._expect(done, "check what was sent")
+        if done.stdout.split().count("right") != len(blobs):
+            raise DeviceError(
+                f"{self._device.name} received a file damaged (SHA-256 differs); run kz deploy again, if need be on another cable"
+            )
 
     def assemble(self, deployment: str, links: dict[str, str]) -> None:
         """Make the folder of a deployment under a name that nothing looks for; `links` is path to SHA-256."""
@@ -192,32 +227,27 @@ cd ../{layout.RUNS} && rm -rf -- *""",
         self._expect(done, "remove older deployments")
         return done.stdout.split().count("gone")
 
-    def _take(self, script: str, size: int) -> None:
-        done = self._device.run(f"{_HASH}cd {quote(self._device.folder)}/{layout.BLOBS} || exit\n{script}", _limit_s(size))
-        name = self._device.name
-        free = "free some space on it, or remove older deployments with kz deploy --prune"
-        if done.status == SHORT:
-            arrived = done.stdout.strip() or "0"
-            raise DeviceError(f"{name} has {arrived} of {size} bytes though it reported success: it is full; {free}")
-        if done.status == FULL:
-            raise DeviceError(f"{name} cannot write ({done.reason}); {free}")
-        if done.status == DAMAGED:
-            raise DeviceError(
-                f"{name} received a file damaged (SHA-256 differs); run kz deploy again, with another cable if need be"
-            )
-        self._expect(done, "check a file")
-
-    def _finish(self, blob: Blob, part: str) -> None:
-        mode = 755 if blob.executable else 644
-        self._take(
-            f"set -- $(hash {part})\n"
-            f'[ "$1" = {blob.sha256} ] || {{ rm -f {part}; exit {DAMAGED}; }}\n'
-            f"chmod {mode} {part} && mv -f {part} {blob.sha256}",
-            blob.bytes,
+    def _append(self, blob: Blob, size: int) -> None:
+        """Add the piece that was sent to the part, after a look at its size."""
+        part, piece = f".{blob.sha256}.part", f".{blob.sha256}.piece"
+        done = self._run_in_blobs(
+            f'n=$(size {piece})\n[ "$n" = {size} ] || {{ echo "$n of {size}"; exit {SHORT}; }}\n'
+            f"cat {piece} >>{part} && rm -f {piece} || exit {FULL}",
+            size,
         )
+        if done.status in (SHORT, FULL):
+            raise DeviceError(f"{self._device.name} is full ({done.stdout.strip() or done.reason}); {_FREE}")
+        self._expect(done, "join the pieces of a file")
+
+    def _run_in_blobs(self, script: str, size: int) -> Completed:
+        """Run a script on blobs of `size` bytes together."""
+        return self._device.run(f"{_TOOLS}cd {quote(self._path(''))} || exit\n{script}", _limit_s(size))
+
+    def _path(self, name: str) -> str:
+        return f"{self._device.folder}/{layout.BLOBS}/{name}"
 
     def _expect(self, done: Completed, what: str) -> None:
-        if done.status == NO_HASH_TOOL:
+        if done.status == NO_TOOLS_TOOL:
             raise DeviceError(f"{self._device.name} has no tool for SHA-256; install sha256sum, toybox, busybox or openssl")
         if done.status:
             raise DeviceError(f"{self._device.name} cannot {what}: {done.reason}; choose another folder with --folder")

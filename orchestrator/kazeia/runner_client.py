@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from kazeia.bundle import CONTRACT_VERSION
+from kazeia.bundle import CONTRACT_VERSION, read_manifest
 from kazeia.defaults import ANSWER_TIMEOUT_S, START_TIMEOUT_S
 from kazeia.devices.base import Channel, Device
 from kazeia.errors import RunnerError
@@ -32,6 +32,8 @@ class Ready(msgspec.Struct, tag_field="type", tag="ready"):
     backends: list[str]
     threads: int
     load_ms: float
+    files: dict[str, str] = {}
+    """SHA-256 of the bundle's files that were loaded, by name."""
 
 
 class Frame(msgspec.Struct, tag_field="type", tag="frame"):
@@ -95,7 +97,7 @@ class RunnerClient:
         if threads is not None:
             arguments += ["--threads", str(threads)]
         self._device_name = device.name
-        self._role = role
+        self._bundle = bundle
         self._channel: Channel = device.open_runner(bundle, arguments)
         self._buffer = bytearray()
         self._requests = 0
@@ -122,6 +124,7 @@ class RunnerClient:
                 f"the runner on {self._device_name} speaks protocol {answer.protocol}, contract {answer.contract}; this kz needs "
                 f"{PROTOCOL_VERSION} and {CONTRACT_VERSION}: install the same kazeia on both sides"
             )
+        self._check_loaded(answer.files)
         return answer
 
     def send(self, header: dict[str, Any], payload: bytes = b"") -> str:
@@ -153,6 +156,15 @@ class RunnerClient:
     def _write(self, header: dict[str, Any], payload: bytes) -> None:
         line = msgspec.json.encode({**header, "payload_bytes": len(payload)})
         self._channel.write(line + b"\n" + payload)
+
+    def _check_loaded(self, files: dict[str, str]) -> None:
+        """Are the loaded files those of this side's bundle?"""
+        expected = {file.name: file.sha256 for file in read_manifest(self._bundle).files} if files else {}
+        for name, digest in files.items():
+            if expected.get(name) != digest:
+                raise RunnerError(
+                    f"the runner on {self._device_name} loaded another {name} than this bundle has; run kz deploy again"
+                )
 
     def _receive(self, timeout_s: float) -> tuple[Answer, bytes]:
         line = self._read_line(timeout_s)

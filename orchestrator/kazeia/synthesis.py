@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from kazeia.bundle_choice import open_bundle
 from kazeia.defaults import CHUNK_GROWTH, FIRST_CHUNK_FRAMES, LARGEST_CHUNK_FRAMES
 from kazeia.devices.base import Device
 from kazeia.devices.choice import choose_device
+from kazeia.devices.local import LocalDevice
 from kazeia.errors import AudioError
 from kazeia.generation import Generation, frame_limit
 from kazeia.prompt import Prompt, Request, TextMode, build_prompt
@@ -29,6 +31,8 @@ from kazeia.runner_client import RunnerClient
 from kazeia.sampling import Overrides, SamplingOptions, check_seed, resolve_sampling
 from kazeia.speech_decoder import SpeechDecoder
 from kazeia.voices import Voice, default_voice, load_voice
+
+DecodeOn: TypeAlias = Literal["pc", "device"]
 
 SEED_BITS = 48
 """Random seeds stay exact in JSON readers that hold numbers as doubles."""
@@ -103,20 +107,28 @@ class Synthesizer:
 
     Args:
         bundle: folder; None for `$KZ_BUNDLE`, the last one exported, or the built-in one.
-        device: `local`, or a device name; None for `$KZ_DEVICE` or local.
+        device: a device name (`local`, `adb`, ...); None for `$KZ_DEVICE`, the device of the last deploy, or local.
         threads: of each runner; None for the performance cores.
+        decode_on: where codes become sound: here (`pc`), or on the `device` too.
 
     Raises:
         BundleError, DeviceError, RunnerError: nothing is left running.
     """
 
-    def __init__(self, bundle: str | Path | None = None, device: str | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        bundle: str | Path | None = None,
+        device: str | None = None,
+        threads: int | None = None,
+        decode_on: DecodeOn = "pc",
+    ) -> None:
         self.bundle: Bundle = open_bundle(bundle)
         self.device: Device = choose_device(device)
+        decoding_device = self.device if decode_on == "device" else LocalDevice()
         started = time.perf_counter()
         self._generator = RunnerClient(self.device, self.bundle.folder, "generate", threads)
         try:
-            self._decoder_client = RunnerClient(choose_device("local"), self.bundle.folder, "decode", threads)
+            self._decoder_client = RunnerClient(decoding_device, self.bundle.folder, "decode", threads)
         except BaseException:
             self._generator.close()
             raise

@@ -10,7 +10,7 @@ from kazeia.commands.output import print_json, status_line
 
 @click.command("bench")
 @click.option("--bundle", help="Bundle folder. [default: as kz speak]")
-@click.option("--device", help="Where the runner runs: local. [default: $KZ_DEVICE or local]")
+@click.option("--device", help="Where the runner runs, as for kz speak. [default: as kz speak]")
 @click.option("--frames", type=click.IntRange(1), default=defaults.BENCH_FRAMES, show_default=True, help="Frames a run.")
 @click.option("--runs", type=click.IntRange(1), default=defaults.BENCH_RUNS, show_default=True, help="Runs, after one warm-up.")
 @click.option("--threads", type=click.IntRange(1, 256), help="CPU threads of each runner. [default: the performance cores]")

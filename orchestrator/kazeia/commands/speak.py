@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @click.argument("text")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("speech.wav"), show_default=True, help="WAV file.")
 @click.option("--bundle", help="Bundle folder. [default: $KZ_BUNDLE, the last one exported, or the built-in one]")
-@click.option("--device", help="Where the runner runs: local. [default: $KZ_DEVICE or local]")
+@click.option("--device", help="local, adb, adb:SERIAL or ssh:USER@HOST[:PORT]. [default: $KZ_DEVICE, last deploy, or local]")
+@click.option("--decode-on", type=click.Choice(["pc", "device"]), default="pc", show_default=True, help="What decodes the codes.")
 @click.option("--voice", help="A voice's name, or a .npy file with a speaker embedding (Base models).")
 @click.option("--speaker", help="A built-in speaker (CustomVoice models).")
 @click.option("--instruct", help="How to speak, or what voice to design (1.7B CustomVoice and VoiceDesign models).")
@@ -69,7 +70,7 @@ def _speak(text: str, options: dict[str, Any]) -> Speech:
     request = _options(options)
     if request.sampling.temperature == 0 or request.sampling.predictor_temperature == 0:
         say("temperature 0 means greedy: always the likeliest code")
-    with Synthesizer(options["bundle"], options["device"], options["threads"]) as synthesizer:
+    with Synthesizer(options["bundle"], options["device"], options["threads"], options["decode_on"]) as synthesizer:
         if notice := synthesizer.bundle.manifest.builtin:
             say(notice)
         with frame_progress(synthesizer.bundle.manifest.model) as progress:
