@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.export.export_oracles import Oracle, causal_mask, empty_past
-
 from kazeia.export.code_predictor import CodePredictor, Head
+
+from tests.export.export_oracles import Oracle, causal_mask, empty_past
 
 
 @pytest.fixture(scope="module", params=[{}, {"hidden_size": 96}], ids=["same-width", "projected"])

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from torch.utils._pytree import tree_leaves
-
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import ExportError
@@ -18,6 +15,9 @@ from kazeia.export.lowering import lower
 from kazeia.export.options import Quant
 from kazeia.export.program import Method, ProgramSpec
 from kazeia.export.talker import talker_program
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
 from tests.export.export_oracles import causal_mask
 
 CONTEXT, PREFILL = 64, 8
@@ -159,7 +159,7 @@ def test_heads_keep_eight_bits(tmp_path: Path) -> None:
 
 def test_a_width_that_does_not_fit_groups_is_named() -> None:
     spec = ProgramSpec("heads", {"decode": Method(Heads(48), (torch.zeros(1, 48),))}, {})
-    with pytest.raises(ExportError, match="multiples of 32; body has 48: use --quant 8da8w"):
+    with pytest.raises(ExportError, match="in multiples of 32; body has 48: use --quant 8da8w"):
         lower(spec, "xnnpack", "8da4w")
 
 

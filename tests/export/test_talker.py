@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.export.export_oracles import CONTEXT, Oracle, causal_mask, empty_past
-
 from kazeia.export.talker import Talker
+
+from tests.export.export_oracles import CONTEXT, Oracle, causal_mask, empty_past
 
 TOLERANCE = 2e-5
 
 
-@pytest.fixture(scope="module", params=[{}, {"num_key_value_heads": 1, "attention_bias": True}], ids=["grouped", "one-kv-head-biased"])
+SHAPES = {"grouped": {}, "one KV head, biased": {"num_key_value_heads": 1, "attention_bias": True}}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES.keys())
 def oracle(request: pytest.FixtureRequest) -> Oracle:
     return Oracle(**request.param)
 

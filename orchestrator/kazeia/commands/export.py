@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
+from kazeia.commands.output import print_json
 from kazeia.defaults import CONTEXT_LENGTH, PREFILL_TOKENS
 from kazeia.export.options import BACKENDS, QUANTS, ExportOptions
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="BUNDLE", help="Folder to write.")
 @click.option("--backend", type=click.Choice(BACKENDS), default="xnnpack", show_default=True, help="What runs the models.")
 @click.option("--quant", type=click.Choice(QUANTS), default="8da8w", show_default=True, help="Weights of the two large models.")
-@click.option("--context", default=CONTEXT_LENGTH, show_default=True, metavar="N", help="Longest prompt plus frames (12.5 a second).")
+@click.option(
+    "--context", default=CONTEXT_LENGTH, show_default=True, metavar="N", help="Longest prompt plus frames (12.5 a second)."
+)
 @click.option("--prefill-tokens", default=PREFILL_TOKENS, show_default=True, metavar="N", help="Prompt tokens taken at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print a machine-readable result.")
 def command(
@@ -38,22 +40,24 @@ def command(
 
     options = ExportOptions(backend=backend, quant=quant, context_length=context, prefill_tokens=prefill_tokens)
     result = export_bundle(checkpoint, output, options, LineProgress(sys.stderr))
-    click.echo(_json(result) if as_json else _summary(result))
+    if as_json:
+        print_json(_report(result))
+    else:
+        click.echo(_summary(result))
 
 
-def _json(result: Export) -> str:
+def _report(result: Export) -> dict[str, Any]:
     manifest = result.manifest
-    return msgspec.json.encode(
-        {
-            "bundle": str(result.folder),
-            "model": manifest.model.name,
-            "programs": {name: {"backend": part.backend, "quant": part.quant} for name, part in manifest.programs.items()},
-            "context_length": manifest.model.context_length,
-            "files": {file.name: file.bytes for file in manifest.files},
-            "size_bytes": result.size_bytes,
-            "elapsed_s": round(result.elapsed_s, 1),
-        }
-    ).decode()
+    return {
+        "bundle": str(result.folder),
+        "model": manifest.model.name,
+        "programs": {name: {"backend": part.backend, "quant": part.quant} for name, part in manifest.programs.items()},
+        "context_length": manifest.model.context_length,
+        "prefill_tokens": manifest.model.prefill_tokens,
+        "files": {file.name: file.bytes for file in manifest.files},
+        "size_bytes": result.size_bytes,
+        "elapsed_s": round(result.elapsed_s, 1),
+    }
 
 
 def _summary(result: Export) -> str:

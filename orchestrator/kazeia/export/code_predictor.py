@@ -16,7 +16,7 @@ PREFILL_TOKENS = 2
 
 
 class CodePredictor(nn.Module):
-    """Reference `Qwen3TTSTalkerCodePredictorModel` without its embeddings, behind `small_to_mtp_projection` where widths differ."""
+    """Reference `Qwen3TTSTalkerCodePredictorModel` without embeddings, behind `small_to_mtp_projection` where widths differ."""
 
     def __init__(self, config: TalkerConfig, weights: Weights) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class CodePredictor(nn.Module):
     def forward(
         self, embeds: Tensor, positions: Tensor, mask: Tensor, past_k: list[Tensor], past_v: list[Tensor]
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Inputs as `DecoderStack.forward`, embeds as wide as the talker; hidden state `[1, Q]` of the last token, keys, values."""
+        """Inputs as `DecoderStack.forward`, embeds as wide as the talker; last hidden state `[1, Q]`, new keys, new values."""
         hidden, new_k, new_v = self.stack(self.small_to_mtp_projection(embeds), positions, mask, past_k, past_v)
         return hidden, new_k, new_v
 

@@ -46,7 +46,7 @@ class DecoderShape:
         if config.hidden_act != "silu" or rope_type != "default" or config.use_sliding_window:
             raise ExportError(
                 f"cannot export hidden_act {config.hidden_act!r} with rope type {rope_type!r} and use_sliding_window "
-                f"{str(config.use_sliding_window).lower()}; only silu, default and false are supported: use an official checkpoint"
+                f"{str(config.use_sliding_window).lower()}; only silu, default and false work: use an official checkpoint"
             )
         return cls(
             hidden=config.hidden_size,
@@ -129,7 +129,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, rope: tuple[Tensor, Tensor], past_k: Tensor, past_v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x `[1, T, D]`, mask `[1, groups * T, P + T]`, past `[P, kv_heads, head_dim]` to x and new k, v `[T, kv_heads, head_dim]`."""
+        """x `[1, T, D]`, mask `[1, groups * T, P + T]`, past `[P, kv_heads, head_dim]`; x, and new k and v `[T, ...]`."""
         s, tokens = self.shape, x.shape[1]
         both = s.heads + s.kv_heads
         qkv = self.qkv_proj(x)

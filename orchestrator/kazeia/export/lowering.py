@@ -35,7 +35,9 @@ def lower(spec: ProgramSpec, backend: str, quant: Quant, progress: Progress = si
                 for name, method in spec.methods.items()
             }
         with progress(f"{spec.name}: lower"):
-            edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()], constant_methods=dict(spec.constants))
+            edge = to_edge_transform_and_lower(
+                exported, partitioner=[XnnpackPartitioner()], constant_methods=dict(spec.constants)
+            )
             del exported
         with progress(f"{spec.name}: serialise"):
             planning = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)

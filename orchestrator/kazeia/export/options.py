@@ -49,4 +49,6 @@ class ExportOptions:
     def check_positions(self, limit: int) -> None:
         """UsageError if the context is longer than `limit`, the model's `max_position_embeddings`."""
         if self.context_length > limit:
-            raise UsageError(f"the context of {self.context_length} is longer than the model's {limit} positions; choose {limit} or less")
+            raise UsageError(
+                f"the context of {self.context_length} is longer than the model's {limit} positions; choose {limit} or less"
+            )

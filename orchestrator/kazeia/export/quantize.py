@@ -39,9 +39,10 @@ def _quantize_module(module: nn.Module, quant: Quant, eight_bit: frozenset[str])
     for name in sorted(four):
         if linears[name].in_features % GROUP_SIZE:
             raise ExportError(
-                f"8da4w needs widths that are multiples of {GROUP_SIZE}; {name} has {linears[name].in_features}: use --quant 8da8w"
+                f"8da4w needs widths in multiples of {GROUP_SIZE}; {name} has {linears[name].in_features}: use --quant 8da8w"
             )
     per_channel = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=PerAxis(0))
-    grouped = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(GROUP_SIZE))
+    int4: torch.dtype = torch.int4  # type: ignore[attr-defined]  # missing in torch's stubs
+    grouped = Int8DynamicActivationIntxWeightConfig(weight_dtype=int4, weight_granularity=PerGroup(GROUP_SIZE))
     quantize_(module, per_channel, filter_fn=lambda layer, name: name in linears and name not in four)
     quantize_(module, grouped, filter_fn=lambda layer, name: name in four)

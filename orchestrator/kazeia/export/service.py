@@ -63,7 +63,9 @@ def export_bundle(
         try:
             manifest = _fill(folder, checkpoint, options, progress)
         except OSError as error:
-            raise ExportError(f"cannot write {folder.parent / target.name}: {error.strerror}; free space or choose another -o") from error
+            raise ExportError(
+                f"cannot write {folder.parent / target.name}: {error.strerror}; free space or choose another -o"
+            ) from error
     remember_bundle(target)
     return Export(target, manifest, time.monotonic() - started)
 
@@ -138,7 +140,9 @@ def _write_program(
         raise
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ExportError(f"{spec.name} could not be lowered to {options.backend} as {quant}: {reason}; try --quant fp32") from error
+        raise ExportError(
+            f"{spec.name} could not be lowered to {options.backend} as {quant}: {reason}; try --quant fp32"
+        ) from error
     (folder / f"{spec.name}.pte").write_bytes(data)
     return spec.name, Program(file=f"{spec.name}.pte", backend=options.backend, quant=quant)
 

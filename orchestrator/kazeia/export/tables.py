@@ -39,8 +39,9 @@ def _projected(checkpoint: Checkpoint) -> Iterable[Tensor]:
     first, first_bias, second, second_bias = (
         checkpoint.tensor(f"{prefix}{layer}.{part}") for layer in (1, 2) for part in ("weight", "bias")
     )
-    for block in checkpoint.tensor("talker.model.text_embedding.weight").split(BLOCK_ROWS):
-        yield linear(silu(linear(block, first, first_bias)), second, second_bias)
+    embeddings = checkpoint.tensor("talker.model.text_embedding.weight")
+    for start in range(0, len(embeddings), BLOCK_ROWS):
+        yield linear(silu(linear(embeddings[start : start + BLOCK_ROWS], first, first_bias)), second, second_bias)
 
 
 def _write(path: Path, blocks: Iterable[Tensor], rows: list[int], width: int, dtype: TableType) -> Table:

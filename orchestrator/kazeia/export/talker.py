@@ -22,7 +22,7 @@ class Talker(nn.Module):
     def forward(
         self, embeds: Tensor, positions: Tensor, mask: Tensor, past_k: list[Tensor], past_v: list[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Inputs as `DecoderStack.forward`; logits `[1, vocab]` and hidden state `[1, D]` of the last token, new keys, new values."""
+        """Inputs as `DecoderStack.forward`; the last token's logits `[1, vocab]` and hidden state `[1, D]`, new keys, values."""
         hidden, new_k, new_v = self.stack(embeds, positions, mask, past_k, past_v)
         return self.codec_head(hidden), hidden, new_k, new_v
 
