@@ -130,7 +130,7 @@ _SIGNS = [
     "x = y * (z - 1) / {a[0]} & ~b | c ^ d",
     "'single' \"double\" `back` ´acute´",
     "<b>bold</b> &amp; &#39;",
-    "{\"key\": [1, 2.5e-3, null]}",
+    '{"key": [1, 2.5e-3, null]}',
     "a_b_c __init__ --flag -x",
     "!@#$%^&*()_+-=[]{}|;':\",./<>?",
     "“quoted” ‘single’ «guillemets» „low“",

@@ -27,7 +27,7 @@ def _larger(config: str) -> str:
     config = config.replace('"0b6"', '"1b7"').replace('"enc_dim": 1024', '"enc_dim": 2048')
     # The code predictor, which comes first, keeps its widths.
     predictor, talker = config.split('"codec_bos_id"')
-    talker = talker.replace('"hidden_size": 1024', '"hidden_size": 2048').replace("3072,\n    \"max", "6144,\n    \"max")
+    talker = talker.replace('"hidden_size": 1024', '"hidden_size": 2048').replace('3072,\n    "max', '6144,\n    "max')
     return f'{predictor}"codec_bos_id"{talker}'
 
 
