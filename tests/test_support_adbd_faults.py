@@ -44,6 +44,8 @@ def test_push_breaks_off(
     count = SIZE * percent // 100
     adbd.faults = Faults(trips=(Trip("push", action, count),), keeps_stub=keeps_stub)  # type: ignore[arg-type]
     assert push(adb, adbd, source)[0] == 1
+    if action != "die":
+        adbd.wait_for("push", done=False)
     stub = sandbox.path(f"{WORK}/target")
     if keeps_stub or action == "die":
         assert stub.read_bytes() == source.read_bytes()[:count]

@@ -39,7 +39,7 @@ class Link:
         self._going.set()
 
     def cut_after(self, count: int, direction: Direction = "up") -> None:
-        """Close all connections once, when ``count`` more bytes have gone in that direction; those bytes arrive."""
+        """Close all connections once, when ``count`` more bytes have gone in that direction; at most those arrive."""
         with self._lock:
             self._limits[direction] = self.carried[direction] + count
 

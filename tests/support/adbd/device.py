@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import select
@@ -114,10 +115,10 @@ class Adbd:
     def come_back(self) -> None:
         """Undo a loss or a death, without the faults that led to it."""
         self._faults = dataclasses.replace(self._faults, trips=())
-        if self.is_running:
+        try:
             self._order(op="faults", faults=self._faults.to_json())
             self._order(op="come_back")
-        else:
+        except (OSError, RuntimeError):  # dead, or just dying
             self.stop()
             self.start()
 
@@ -127,11 +128,12 @@ class Adbd:
         Kinds: ``connect`` (banner), ``key`` (accepted, comment), ``open`` (service, with a command's full text), ``exit``
         (command, status, hung_up), ``push`` (path, bytes, done), ``pull``, ``stat``, ``list`` (path), ``fault`` (action).
         """
-        more = self.is_running
-        while more:
-            answer = self._order(op="events")
-            self._events += answer["events"]
-            more = answer["more"]
+        with contextlib.suppress(OSError, RuntimeError):  # dead, or just dying
+            more = True
+            while more:
+                answer = self._order(op="events")
+                self._events += answer["events"]
+                more = answer["more"]
         return [event for event in self._events if kind in (None, event["kind"])]
 
     def clear_events(self) -> None:
