@@ -1,8 +1,8 @@
 """Remake `orchestrator/kazeia/data/builtin`, the tiny random bundle inside the package.
 
-    python scripts/make_builtin_bundle.py
+    python -m scripts.make_builtin_bundle
 
-Needs `pip install -e '.[export]'`. The weights follow from the seed, so the same versions give the same speech.
+Needs `pip install -e '.[export]'`. The weights follow from a seed, so the same versions give the same speech.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import msgspec
 import numpy as np
 
 from kazeia.bundle import MANIFEST_NAME, File, read_manifest
-from kazeia.checkpoint.random_weights import write_random_checkpoint
+from kazeia.export.options import ExportOptions
 from kazeia.export.service import export_bundle
 from kazeia.files import sha256, write_atomically
 from kazeia.voices import Voice, encode_voice
+from scripts.builtin_checkpoint import write_builtin_checkpoint
 
-SEED = 1
+VOICE_SEED = 1
 TARGET = Path(__file__).parents[1] / "orchestrator" / "kazeia" / "data" / "builtin"
 NOTICE = "this bundle is a tiny random stand-in: it babbles; export a real checkpoint to hear words (see README)"
 VOICES = ("babble", "murmur")
@@ -29,8 +30,8 @@ VOICES = ("babble", "murmur")
 def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         checkpoint, bundle = Path(work) / "builtin", Path(work) / "bundle"
-        write_random_checkpoint(checkpoint, size="tiny", kind="base", seed=SEED)
-        export_bundle(checkpoint, bundle, backend="xnnpack", quant="fp32")
+        write_builtin_checkpoint(checkpoint)
+        export_bundle(checkpoint, bundle, ExportOptions(quant="fp32"))
         add_voices(bundle)
         shutil.rmtree(TARGET, ignore_errors=True)
         shutil.copytree(bundle, TARGET)
@@ -41,7 +42,7 @@ def main() -> None:
 def add_voices(bundle: Path) -> None:
     """Give the bundle two random voices and the notice."""
     manifest = read_manifest(bundle)
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(VOICE_SEED)
     for name in VOICES:
         embedding = random.standard_normal(manifest.model.speaker_embedding_size, np.float32)
         path = bundle / f"{name}.voice"
