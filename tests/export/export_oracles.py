@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import torch
+
 from kazeia.checkpoint.config import TalkerConfig
 from kazeia.export.layers import MASK_VALUE
-
 from tests.parity.reference import reference
 
 CONTEXT = 96

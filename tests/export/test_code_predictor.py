@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kazeia.export.code_predictor import CodePredictor, Head
 
+from kazeia.export.code_predictor import CodePredictor, Head
 from tests.export.export_oracles import Oracle, causal_mask, empty_past
 
 

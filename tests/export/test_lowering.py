@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import ExportError
@@ -15,9 +18,6 @@ from kazeia.export.lowering import lower
 from kazeia.export.options import Quant
 from kazeia.export.program import Method, ProgramSpec
 from kazeia.export.talker import talker_program
-from torch import nn
-from torch.utils._pytree import tree_leaves
-
 from tests.export.export_oracles import causal_mask
 
 CONTEXT, PREFILL = 64, 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kazeia.export.talker import Talker
 
+from kazeia.export.talker import Talker
 from tests.export.export_oracles import CONTEXT, Oracle, causal_mask, empty_past
 
 TOLERANCE = 2e-5

@@ -27,8 +27,9 @@ def lower(spec: ProgramSpec, backend: str, quant: Quant, progress: Progress = si
         raise ExportError(f"cannot lower for backend {backend!r}; choose xnnpack")
     modules = [method.module.eval() for method in spec.methods.values()]
     with torch.no_grad():
-        with progress(f"{spec.name}: quantise {quant}"):
-            quantize(modules, quant, spec.eight_bit)
+        if quant != "fp32":
+            with progress(f"{spec.name}: quantise"):
+                quantize(modules, quant, spec.eight_bit)
         with progress(f"{spec.name}: trace"):
             exported = {
                 name: torch.export.export(method.module, method.inputs, dynamic_shapes=method.dynamic_shapes)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 from torch import nn
@@ -13,13 +14,12 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 
 from kazeia.errors import ExportError
-from kazeia.export.options import Quant
 
 GROUP_SIZE = 32
 """Inputs that share one scale at 4 bits; XNNPACK takes multiples of 32."""
 
 
-def quantize(modules: Iterable[nn.Module], quant: Quant, eight_bit: frozenset[str]) -> None:
+def quantize(modules: Iterable[nn.Module], quant: Literal["8da8w", "8da4w"], eight_bit: frozenset[str]) -> None:
     """Quantise the linear layers of `modules` in place; a module that occurs twice is quantised once.
 
     Layers whose own name is in `eight_bit` keep 8-bit weights under 8da4w.
@@ -27,13 +27,11 @@ def quantize(modules: Iterable[nn.Module], quant: Quant, eight_bit: frozenset[st
     Raises:
         ExportError: a layer's width does not fit the groups of 8da4w.
     """
-    if quant == "fp32":
-        return
     for module in {id(module): module for module in modules}.values():
         _quantize_module(module, quant, eight_bit)
 
 
-def _quantize_module(module: nn.Module, quant: Quant, eight_bit: frozenset[str]) -> None:
+def _quantize_module(module: nn.Module, quant: Literal["8da8w", "8da4w"], eight_bit: frozenset[str]) -> None:
     linears = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
     four = {name for name in linears if quant == "8da4w" and name.rpartition(".")[2] not in eight_bit}
     for name in sorted(four):

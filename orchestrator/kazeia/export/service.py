@@ -14,7 +14,7 @@ from kazeia import __version__
 from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION, Manifest, Program, Table, TableType
 from kazeia.bundle_choice import remember_bundle
 from kazeia.checkpoint import Checkpoint
-from kazeia.errors import ExportError, KazeiaError, UsageError
+from kazeia.errors import ExportError, UsageError
 from kazeia.export.bundle_writer import list_files, new_bundle, write_manifest
 from kazeia.export.description import describe_model, describe_sampling
 from kazeia.export.options import ExportOptions, Quant
@@ -75,8 +75,10 @@ def _require_torch(progress: Progress) -> None:
         with progress("start PyTorch"):
             import torch  # noqa: F401
             import torchao  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"exporting needs PyTorch ({error}); run pip install 'kazeia[export]'") from None
+
+            import kazeia.export.lowering  # noqa: F401
+    except ImportError:
+        raise UsageError("exporting needs PyTorch, which is not installed; run pip install 'kazeia[export]'") from None
 
 
 def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> Manifest:
@@ -113,38 +115,27 @@ def _write_programs(folder: Path, checkpoint: Checkpoint, options: ExportOptions
     from kazeia.export.speech_decoder import speech_decoder_program
     from kazeia.export.talker import talker_program
 
-    builders: list[tuple[Callable[[], ProgramSpec], Quant]] = [
-        (lambda: talker_program(checkpoint, options.context_length, options.prefill_tokens), options.quant),
-        (lambda: code_predictor_program(checkpoint), options.quant),
-        (lambda: speech_decoder_program(checkpoint), "fp32"),
-    ]
+    parts: dict[str, tuple[Callable[[], ProgramSpec], Quant]] = {
+        "talker": (lambda: talker_program(checkpoint, options.context_length, options.prefill_tokens), options.quant),
+        "code_predictor": (lambda: code_predictor_program(checkpoint), options.quant),
+        "speech_decoder": (lambda: speech_decoder_program(checkpoint), "fp32"),
+    }
     if checkpoint.config.speaker_encoder_config is not None:
-        builders.append((lambda: speaker_encoder_program(checkpoint), "fp32"))
-    programs = {}
-    for build, quant in builders:
-        name, program = _write_program(folder, build, options, quant, progress)
-        programs[name] = program
-        gc.collect()
-    return programs
+        parts["speaker_encoder"] = (lambda: speaker_encoder_program(checkpoint), "fp32")
+    for name, (build, quant) in parts.items():
+        _write_program(folder / f"{name}.pte", build, options, quant, progress)
+        gc.collect()  # a model and its graphs are full of cycles
+    return {name: Program(file=f"{name}.pte", backend=options.backend, quant=quant) for name, (_, quant) in parts.items()}
 
 
 def _write_program(
-    folder: Path, build: Callable[[], ProgramSpec], options: ExportOptions, quant: Quant, progress: Progress
-) -> tuple[str, Program]:
+    path: Path, build: Callable[[], ProgramSpec], options: ExportOptions, quant: Quant, progress: Progress
+) -> None:
     from kazeia.export.lowering import lower
 
-    spec = build()
-    try:
-        data = lower(spec, options.backend, quant, progress)
-    except (KazeiaError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ExportError(
-            f"{spec.name} could not be lowered to {options.backend} as {quant}: {reason}; try --quant fp32"
-        ) from error
-    (folder / f"{spec.name}.pte").write_bytes(data)
-    return spec.name, Program(file=f"{spec.name}.pte", backend=options.backend, quant=quant)
+    with progress(f"{path.stem}: read"):
+        spec = build()
+    path.write_bytes(lower(spec, options.backend, quant, progress))
 
 
 def _write_tables(folder: Path, checkpoint: Checkpoint, dtype: TableType, progress: Progress) -> dict[str, Table]:

@@ -1,0 +1,32 @@
+"""What an export refuses before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kazeia.errors import UsageError
+from kazeia.export.options import ExportOptions
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backend": "cuda"}, "unknown backend 'cuda'; choose one of xnnpack"),
+        ({"quant": "int3"}, "unknown quantisation 'int3'; choose one of fp32, 8da8w, 8da4w"),
+        ({"context_length": 31}, "the context of 31 is too small; choose 32 or more"),
+        ({"prefill_tokens": 0}, "0 prefill tokens do not fit a context of 1024; choose 1 to 1023"),
+        ({"context_length": 64, "prefill_tokens": 64}, "64 prefill tokens do not fit a context of 64; choose 1 to 63"),
+    ],
+)
+def test_bad_values_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ExportOptions(**changes)
+    assert str(caught.value) == message
+
+
+def test_the_context_is_bounded_by_the_model() -> None:
+    ExportOptions(context_length=2048).check_positions(2048)
+    with pytest.raises(UsageError, match="the context of 2049 is longer than the model's 2048 positions; choose 2048 or less"):
+        ExportOptions(context_length=2049).check_positions(2048)
