@@ -102,16 +102,10 @@ class SpeakerEncoder(nn.Module):
     Args:
         tensor: gives the tensors below `speaker_encoder.`.
         config: `speaker_encoder_config`
-
-    Raises:
-        ExportError: the configuration's lists do not fit each other.
     """
 
     def __init__(self, tensor: TensorSource, config: SpeakerEncoderConfig) -> None:
         super().__init__()
-        lengths = {len(config.enc_channels), len(config.enc_kernel_sizes), len(config.enc_dilations)}
-        if len(lengths) != 1 or lengths.pop() < 3:
-            raise ExportError("speaker_encoder_config lists different numbers of layers; use an official checkpoint")
         dilations = config.enc_dilations
         self.first = _conv(tensor, "blocks.0.conv", dilations[0])
         self.blocks = nn.ModuleList(

@@ -123,9 +123,6 @@ class SpeechDecoder(nn.Module):
         tensor: gives the tensors below `decoder.`.
         config: the codec's `decoder_config`.
         max_frames: the most frames a call may take.
-
-    Raises:
-        ExportError: the configuration asks for something this decoder does not have.
     """
 
     def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int = MAX_FRAMES) -> None:
@@ -171,14 +168,15 @@ def samples_per_frame(config: CodecDecoderConfig) -> int:
     return math.prod([*config.upsample_rates, *config.upsampling_ratios])
 
 
-def speech_decoder_program(checkpoint: Checkpoint, max_frames: int = MAX_FRAMES) -> ProgramSpec:
-    """The program `speech_decoder`: method `decode` and its constants.
-
-    Raises:
-        ExportError: the configuration asks for something the decoder does not have.
-    """
+def speech_decoder_program(checkpoint: Checkpoint) -> ProgramSpec:
+    """The program of a checkpoint's speech decoder."""
     config = checkpoint.codec_config.decoder_config
-    decoder = SpeechDecoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, max_frames).eval()
+    decoder = SpeechDecoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, MAX_FRAMES)
+    return decoder_program(decoder, config, MAX_FRAMES, checkpoint.codec_config.output_sample_rate)
+
+
+def decoder_program(decoder: SpeechDecoder, config: CodecDecoderConfig, max_frames: int, sample_rate: int) -> ProgramSpec:
+    """The program `speech_decoder`: method `decode` and its constants."""
     shapes = state_shapes(decoder)
     # The example has the greatest length: the program's buffers are planned for it.
     inputs = (torch.zeros(1, config.num_quantizers, max_frames, dtype=torch.int64), [torch.zeros(shape) for shape in shapes])
@@ -192,7 +190,7 @@ def speech_decoder_program(checkpoint: Checkpoint, max_frames: int = MAX_FRAMES)
             "codebook_size": config.codebook_size,
             "max_frames": max_frames,
             "samples_per_frame": samples_per_frame(config),
-            "sample_rate": checkpoint.codec_config.output_sample_rate,
+            "sample_rate": sample_rate,
             "state_count": len(shapes),
         },
     )

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kazeia.checkpoint.config import CodecDecoderConfig
-from kazeia.errors import ExportError
 from kazeia.export.layers import load_linear
 from kazeia.export.streaming_layers import Memory, RootMeanSquareNorm, Stateful, TensorSource
 
@@ -61,15 +60,10 @@ class WindowTransformer(nn.Module):
         tensor: gives the tensors below `decoder.pre_transformer.`.
         config: the codec's `decoder_config`.
         max_frames: the most frames a call may take.
-
-    Raises:
-        ExportError: the configuration's activation is not the one of the published model.
     """
 
     def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int) -> None:
         super().__init__()
-        if config.hidden_act != "silu":
-            raise ExportError(f"cannot export a speech decoder with hidden_act {config.hidden_act!r}; use an official checkpoint")
         self.window = Window(config, max_frames)
         self.input_projection = load_linear(tensor("input_proj.weight"), tensor("input_proj.bias"))
         self.layers = nn.ModuleList(Layer(tensor, f"layers.{i}", config) for i in range(config.num_hidden_layers))
@@ -124,21 +118,15 @@ class Attention(Stateful):
 
         def project(part: str, heads: int, rows: slice, scale: float = 1.0) -> nn.Linear:
             """The rows `rows` of every head of a projection, for as many heads as the queries have."""
-
-            def of_heads(values: Tensor) -> Tensor:
-                by_head = (values * scale).view(heads, config.head_dim, -1)[:, rows]
-                return by_head.repeat_interleave(self.heads // heads, 0).flatten(0, 1)
-
-            bias = of_heads(tensor(f"{name}.self_attn.{part}.bias")).flatten() if config.attention_bias else None
-            return load_linear(of_heads(tensor(f"{name}.self_attn.{part}.weight") * norm), bias)
+            weight = (tensor(f"{name}.self_attn.{part}.weight") * norm * scale).view(heads, config.head_dim, -1)[:, rows]
+            return load_linear(weight.repeat_interleave(self.heads // heads, 0).flatten(0, 1))
 
         halves = (slice(None, half), slice(half, None))
         self.query = nn.ModuleList(project("q_proj", self.heads, rows, config.head_dim**-0.5) for rows in halves)
         self.key = nn.ModuleList(project("k_proj", config.num_key_value_heads, rows) for rows in halves)
         self.value = project("v_proj", config.num_key_value_heads, slice(None))
         scale = tensor(f"{name}.self_attn_layer_scale.scale")
-        bias = scale * tensor(f"{name}.self_attn.o_proj.bias") if config.attention_bias else None
-        self.output = load_linear(scale[:, None] * tensor(f"{name}.self_attn.o_proj.weight"), bias)
+        self.output = load_linear(scale[:, None] * tensor(f"{name}.self_attn.o_proj.weight"))
 
     def forward(self, x: Tensor, mask: Tensor, query_rotation: Rotation, key_rotation: Rotation, memory: Memory) -> Tensor:
         query = _rotate([self._by_head(part(x)) for part in self.query], query_rotation)
