@@ -23,8 +23,8 @@ def read_request() -> dict:
 
 
 def main() -> None:
-    fault = os.environ["KZ_FAKE"]
     role = sys.argv[sys.argv.index("--role") + 1]
+    fault = os.environ["KZ_FAKE"] if role == "generate" else ""
     if fault == "garbage at start":
         sys.stdout.buffer.write(b"\x00\xffhello, this is no protocol\n")
         sys.stdout.buffer.flush()
@@ -39,11 +39,11 @@ def main() -> None:
     protocol = 2 if fault == "other protocol" else 1
     versions = {"version": "0.1.0", "executorch": "1.5.1", "backends": ["xnnpack"]}
     answer({"type": "ready", "protocol": protocol, "contract": 1, **versions, "role": role, "threads": 1, "load_ms": 1.0})
-    request = read_request()
-    if role == "decode":
+    while role == "decode":
+        request = read_request()
         silence = b"\x00" * (4 * 1920 * request["frames"])
         answer({"type": "audio", "id": request["id"], "samples": 1920 * request["frames"], "decode_ms": 1.0}, silence)
-        time.sleep(60)
+    request = read_request()
     answer({"type": "frame", "id": request["id"], "index": 0}, b"\x01\x00" * 16)
     if fault == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
