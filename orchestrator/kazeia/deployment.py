@@ -155,7 +155,7 @@ def _checks(bundle: Bundle, device: RemoteDevice, description: Description, part
     if note := check_chip(device.name, description, bundle.manifest):
         notes.append(note)
     libraries = [path.rpartition("/")[2] for path in parts.programs if path.startswith(f"{layout.LIBRARIES}/")]
-    check_libraries(device.name, description, bundle.manifest, libraries)
+    check_libraries(device, description, bundle.manifest, libraries)
     if description.busy_pids:
         busy = f"a runner is running on {device.name} (process {', '.join(map(str, description.busy_pids))})"
         if options.prune:

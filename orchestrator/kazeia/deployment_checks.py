@@ -10,6 +10,7 @@ import msgspec
 from kazeia.bundle import CONTRACT_VERSION, Manifest
 from kazeia.device_store import SEGMENT_BYTES, Blob
 from kazeia.devices.description import Description
+from kazeia.devices.remote import RemoteDevice
 from kazeia.devices.shell import Completed
 from kazeia.errors import DeviceError, RunnerError
 from kazeia.runner_client import PROTOCOL_VERSION
@@ -49,11 +50,12 @@ def check_chip(device: str, description: Description, manifest: Manifest) -> str
     )
 
 
-def check_libraries(device: str, description: Description, manifest: Manifest, libraries: Iterable[str]) -> None:
-    """Does everything travel that the NPU needs?
+def check_libraries(device: RemoteDevice, description: Description, manifest: Manifest, libraries: Iterable[str]) -> None:
+    """Does everything travel that the NPU needs, and will it be found?
 
     Raises:
         RunnerError: names the missing library.
+        DeviceError: the DSP's loader cannot be told the folder.
     """
     on_npu = [name for name, program in manifest.programs.items() if program.backend == "qnn"]
     if not on_npu or description.machine != "aarch64":
@@ -62,8 +64,12 @@ def check_libraries(device: str, description: Description, manifest: Manifest, l
     missing = [pattern for pattern in QNN_LIBRARIES if not fnmatch.filter(names, pattern)]
     if missing:
         raise RunnerError(
-            f"{on_npu[0]} of this bundle runs on the NPU of {device}, and {missing[0]} is not beside the runner; "
+            f"{on_npu[0]} of this bundle runs on the NPU of {device.name}, and {missing[0]} is not beside the runner; "
             "build it with kz build --qnn-sdk DIR"
+        )
+    if ";" in device.folder:
+        raise DeviceError(
+            f"{device.name}: the DSP's loader splits {device.folder!r} at the semicolon; choose another folder with --folder"
         )
 
 

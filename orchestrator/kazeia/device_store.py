@@ -193,7 +193,7 @@ done""",
         """Run the assembled deployment's `kz_runner --version`."""
         return self._device.run(
             f"cd {quote(self._device.folder)}/{_new(deployment)} || exit\n"
-            f'LD_LIBRARY_PATH="$PWD/{layout.LIBRARIES}" exec ./{layout.RUNNER} --version'
+            f'LD_LIBRARY_PATH="{layout.LIBRARIES}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" exec ./{layout.RUNNER} --version'
         )
 
     def publish(self, deployment: str, bundle: str, *, assembled: bool) -> None:

@@ -39,7 +39,10 @@ def test_only_lines_of_serial_tab_state_are_devices() -> None:
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [
-        ("unauthorized", "has not allowed this computer: unlock it and accept 'Allow USB debugging?' on its screen, then try again"),
+        (
+            "unauthorized",
+            "has not allowed this computer: unlock it and accept 'Allow USB debugging?' on its screen, then try again",
+        ),
         ("offline", "is offline: unplug it and plug it in again, or run adb reconnect offline"),
         ("authorizing", "is still checking this computer's key: unlock it, then try again"),
         ("connecting", "is still connecting: try again in a moment"),
@@ -72,7 +75,9 @@ def test_two_devices_are_listed_and_none_is_guessed(kz: Kz, monkeypatch: pytest.
     devices = [StubDevice("R52X9", "device"), StubDevice("192.168.1.5:5555", "offline")]
     with AdbServerStub(devices) as stub:
         monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(stub.port))
-        with pytest.raises(DeviceError, match=r"several devices .*: adb:R52X9 \(device\), adb:192.168.1.5:5555 \(offline\); choose"):
+        with pytest.raises(
+            DeviceError, match=r"several devices .*: adb:R52X9 \(device\), adb:192.168.1.5:5555 \(offline\); choose"
+        ):
             open_device("adb")
         device = open_device("adb:R52X9")
         assert device.name == "adb:R52X9"

@@ -61,9 +61,9 @@ class SshDevice(RemoteDevice):
             channel = transport.open_session(timeout=OPEN_TIMEOUT_S)
             channel.settimeout(OPEN_TIMEOUT_S)
             channel.exec_command(command)
-        except TimeoutError:
-            raise self.lost(f"does not answer (waited {OPEN_TIMEOUT_S:.0f} s)") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
+            if isinstance(error, TimeoutError) or "Timeout" in str(error):
+                raise self.lost(f"does not answer (waited {OPEN_TIMEOUT_S:.0f} s)") from None
             raise self.lost(f"cannot run a command ({error or 'the connection was closed'})") from None
         return SshStream(self.name, channel)
 
