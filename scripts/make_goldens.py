@@ -35,7 +35,14 @@ def main() -> None:
     recording = hum()
     embedding = model.model.extract_speaker_embedding(recording, SAMPLE_RATE).numpy()
     TARGET.parent.mkdir(exist_ok=True)
-    np.savez_compressed(TARGET, text=np.array(TEXT), codes=codes.numpy().astype(np.int16), samples=samples, recording=recording, embedding=embedding)
+    np.savez_compressed(
+        TARGET,
+        text=np.array(TEXT),
+        codes=codes.numpy().astype(np.int16),
+        samples=samples,
+        recording=recording,
+        embedding=embedding,
+    )
     print(f"{TARGET}: {TARGET.stat().st_size:,} bytes, {len(codes)} frames")
 
 

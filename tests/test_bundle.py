@@ -118,9 +118,7 @@ def test_a_file_outside_the_folder_is_refused(fake_bundle: Path) -> None:
         Bundle.open(fake_bundle)
 
 
-def test_the_bundle_used_is_given_then_named_then_last_then_built_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bundle_used_is_given_then_named_then_last_then_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_bundle(None) == BUILTIN
     last = write_fake_bundle(tmp_path / "last")
     remember_bundle(last)

@@ -40,7 +40,10 @@ def speak(kz: Kz, fake_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("garbage at start", "the runner on local answered garbage"),
         ("endless header", "answered garbage (a header without an end)"),
         ("fails to load", "talker.pte is cut short; export the bundle again"),
-        ("other protocol", "speaks protocol 2, contract 1; this kz needs 1 and 1: install the same kazeia on both sides"),
+        (
+            "other protocol",
+            "speaks protocol 2, contract 1, version 0.1.0; this kz needs 1, 1 and 0.1.0: install the same kazeia on both sides",
+        ),
         ("killed", "was killed (signal 9), most likely for memory; close other programs or use a smaller"),
         ("crashes", "ended early (status 139): segmentation fault in layer 3; try again"),
         ("garbage", "answered garbage"),

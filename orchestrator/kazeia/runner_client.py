@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from kazeia import __version__
 from kazeia.bundle import CONTRACT_VERSION, read_manifest
 from kazeia.defaults import ANSWER_TIMEOUT_S, START_TIMEOUT_S
 from kazeia.devices.base import Channel, Device
@@ -101,6 +102,7 @@ class RunnerClient:
         self._channel: Channel = device.open_runner(bundle, arguments)
         self._buffer = bytearray()
         self._requests = 0
+        self._unanswered = 0
         self._answers = msgspec.json.Decoder(Answer)
         self._envelopes = msgspec.json.Decoder(_Envelope)
 
@@ -119,10 +121,11 @@ class RunnerClient:
         answer, _ = self._receive(START_TIMEOUT_S)
         if not isinstance(answer, Ready):
             raise self._broken(f"said {type(answer).__name__} before it was ready")
-        if (answer.protocol, answer.contract) != (PROTOCOL_VERSION, CONTRACT_VERSION):
+        theirs, ours = (answer.protocol, answer.contract, answer.version), (PROTOCOL_VERSION, CONTRACT_VERSION, __version__)
+        if theirs != ours:
             raise RunnerError(
-                f"the runner on {self._device_name} speaks protocol {answer.protocol}, contract {answer.contract}; this kz needs "
-                f"{PROTOCOL_VERSION} and {CONTRACT_VERSION}: install the same kazeia on both sides"
+                "the runner on {} speaks protocol {}, contract {}, version {}; this kz needs {}, {} and {}: "
+                "install the same kazeia on both sides".format(self._device_name, *theirs, *ours)
             )
         self._check_loaded(answer.files)
         return answer
@@ -130,6 +133,7 @@ class RunnerClient:
     def send(self, header: dict[str, Any], payload: bytes = b"") -> str:
         """Send a request and return its new id."""
         self._requests += 1
+        self._unanswered += 1
         request_id = str(self._requests)
         self._write({**header, "id": request_id}, payload)
         return request_id
@@ -151,6 +155,9 @@ class RunnerClient:
         return bool(self._buffer) or self._channel.ready()
 
     def close(self) -> None:
+        """End the runner: at once if it is still at work, by closing its input otherwise."""
+        if self._unanswered:
+            self._channel.kill()
         self._channel.close()
 
     def _write(self, header: dict[str, Any], payload: bytes) -> None:
@@ -179,6 +186,8 @@ class RunnerClient:
             self._fill(timeout_s)
         payload = bytes(self._buffer[:size_bytes])
         del self._buffer[:size_bytes]
+        if not isinstance(answer, Ready | Frame):
+            self._unanswered -= 1
         if isinstance(answer, Failure):
             raise RunnerError(answer.message)
         return answer, payload

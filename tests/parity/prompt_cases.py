@@ -101,7 +101,14 @@ CASES = [
     Case("dialect speaker, auto", kind="custom_voice", speaker="dylan", text_mode="full"),
     Case("dialect speaker, Chinese", kind="custom_voice", speaker="eric", language="Chinese", text_mode="full"),
     Case("dialect speaker, English", kind="custom_voice", speaker="eric", language="English", text_mode="full"),
-    Case("1.7B speaker with instruct", kind="custom_voice", size="tiny-1.7b", speaker="ryan", instruct="Whisper it.", text_mode="full"),
+    Case(
+        "1.7B speaker with instruct",
+        kind="custom_voice",
+        size="tiny-1.7b",
+        speaker="ryan",
+        instruct="Whisper it.",
+        text_mode="full",
+    ),
     *_both_modes(Case("voice design", kind="voice_design", size="tiny-1.7b", instruct="An old man, amused.", language="English")),
     Case("voice design without instruct", kind="voice_design", size="tiny-1.7b", text_mode="full"),
 ]

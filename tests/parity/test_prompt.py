@@ -19,7 +19,9 @@ class Captured(Exception):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_prompt_equals_the_references(case: Case, reference_bundles: ReferenceBundles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prompt_equals_the_references(
+    case: Case, reference_bundles: ReferenceBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = reference_bundles.bundle(case.size, case.kind)
     model = reference_bundles.checkpoints.model(case.size, case.kind)
     seen: dict[str, Any] = {}
