@@ -45,7 +45,7 @@ class Statistics:
     frames: int
     audio_s: float
     stop_reason: str
-    """`eos`, or `frame_cap`: cut off before the model ended it."""
+    """`eos`; or cut off before the model ended it: `frame_cap`, `cancelled`."""
     seed: int
     rtf: float
     """Time from request to last sample, over seconds of sound."""
@@ -153,6 +153,10 @@ class Synthesizer:
         self._generator.close()
         self._decoder_client.close()
 
+    def is_idle(self) -> bool:
+        """Between two requests: are both runners there and silent? Whatever an idle runner says is its end."""
+        return not (self._generator.answer_waiting() or self._decoder_client.answer_waiting())
+
     def stream(self, text: str, options: Options | None = None) -> Stream:
         """Start speaking; iterate over the result for chunks of samples.
 
@@ -219,6 +223,11 @@ class Stream:
         self._first_audio = 0.0
         self._ended = 0.0
         self._frames: list[NDArray[np.int16]] = []
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End after the frame under way, with stop reason `cancelled`. Any thread may call it."""
+        self._stopped = True
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
         """Yield samples as soon as they are decoded."""
@@ -276,6 +285,9 @@ class Stream:
         size = FIRST_CHUNK_FRAMES
         pending: list[NDArray[np.int16]] = []
         for frame in self._generation:
+            if self._stopped:
+                self._generation.cancel()
+                return
             self._frames.append(frame)
             pending.append(frame)
             if len(pending) >= size:
