@@ -7,6 +7,7 @@ Both runners are processes of their own: frames are decoded while later ones are
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from kazeia.defaults import CHUNK_GROWTH, FIRST_CHUNK_FRAMES, LARGEST_CHUNK_FRAM
 from kazeia.devices.base import Device
 from kazeia.devices.choice import choose_device
 from kazeia.devices.local import LocalDevice
-from kazeia.errors import AudioError
+from kazeia.errors import AudioError, DeviceError, RunnerError
 from kazeia.generation import Generation, frame_limit
 from kazeia.prompt import Prompt, Request, TextMode, build_prompt
 from kazeia.runner_client import RunnerClient
@@ -124,11 +125,15 @@ class Synthesizer:
     ) -> None:
         self.bundle: Bundle = open_bundle(bundle)
         self.device: Device = choose_device(device)
-        decoding_device = self.device if decode_on == "device" else LocalDevice()
+        self._threads = threads
+        self._decoding_device = self.device if decode_on == "device" else LocalDevice()
+        self._start()
+
+    def _start(self) -> None:
         started = time.perf_counter()
-        self._generator = RunnerClient(self.device, self.bundle.folder, "generate", threads)
+        self._generator = RunnerClient(self.device, self.bundle.folder, "generate", self._threads)
         try:
-            self._decoder_client = RunnerClient(decoding_device, self.bundle.folder, "decode", threads)
+            self._decoder_client = RunnerClient(self._decoding_device, self.bundle.folder, "decode", self._threads)
         except BaseException:
             self._generator.close()
             raise
@@ -152,6 +157,15 @@ class Synthesizer:
         """End both runners."""
         self._generator.close()
         self._decoder_client.close()
+
+    def restart(self) -> None:
+        """End both runners, whatever state they are in, and start new ones.
+
+        Raises:
+            DeviceError, RunnerError: as when it was made; nothing is left running, and it may be tried again.
+        """
+        self.close()
+        self._start()
 
     def is_idle(self) -> bool:
         """Between two requests: are both runners there and silent? Whatever an idle runner says is its end."""
@@ -239,7 +253,9 @@ class Stream:
                 yield samples
             self._ended = time.perf_counter()
         except GeneratorExit:
-            self._generation.cancel()
+            # A runner that is gone ends as it should; the next request says so.
+            with contextlib.suppress(RunnerError, DeviceError):
+                self._generation.cancel()
             raise
 
     def codes(self) -> NDArray[np.int16]:
