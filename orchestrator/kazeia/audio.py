@@ -6,16 +6,12 @@ import math
 import shlex
 import wave
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kazeia.errors import AudioError
 from kazeia.files import atomic_write
-
-if TYPE_CHECKING:
-    from soundfile import SoundFile
 
 RECORDING_RATE = 24000
 """Samples per second of every recording after reading; the speaker encoder's rate."""
@@ -125,27 +121,21 @@ def _decode(path: Path, descriptor: int) -> tuple[Floats, int]:
 
     try:
         with soundfile.SoundFile(descriptor, closefd=False) as sound:
-            _check_length(path, sound.frames, sound.samplerate)
-            samples: Floats = sound.read(dtype="float32", always_2d=True, frames=_limit(sound)).mean(axis=1)
             rate: int = sound.samplerate
+            # A header may promise any number: one frame more than is allowed is enough to tell.
+            most = int(MAX_RECORDING_S * rate) + 1
+            samples: Floats = sound.read(dtype="float32", always_2d=True, frames=most).mean(axis=1)
+            promised_s, heard_s = sound.frames / rate, samples.size / rate
     except soundfile.LibsndfileError as error:
         reason = error.error_string.strip().rstrip(".")
         raise AudioError(f"{path} is not a sound file kz can read ({reason}); {_convert(path)}") from None
-    _check_length(path, samples.size, rate)
+    if heard_s == 0:
+        raise AudioError(f"{path} holds no sound, or is cut off; copy or record it again")
+    if heard_s < MIN_RECORDING_S:
+        raise AudioError(f"{path} lasts {heard_s:.2f} s, less than {MIN_RECORDING_S:g} s; record 3 to 30 s of clear speech")
+    if heard_s > MAX_RECORDING_S:
+        raise AudioError(f"{path} lasts {promised_s:.1f} s, more than {MAX_RECORDING_S:g} s; cut out 3 to 30 s of clear speech")
     return samples, rate
-
-
-def _limit(sound: SoundFile) -> int:
-    """One frame more than is allowed: a header may promise any number, and the memory for it must not be asked for."""
-    return int(MAX_RECORDING_S * sound.samplerate) + 1
-
-
-def _check_length(path: Path, frames: int, rate: int) -> None:
-    seconds = frames / rate
-    if seconds < MIN_RECORDING_S:
-        raise AudioError(f"{path} lasts {seconds:.2f} s, less than {MIN_RECORDING_S:g} s; record 3 to 30 s of clear speech")
-    if seconds > MAX_RECORDING_S:
-        raise AudioError(f"{path} lasts {seconds:.1f} s, more than {MAX_RECORDING_S:g} s; cut out 3 to 30 s of clear speech")
 
 
 def _resample(samples: Floats, rate: int) -> Floats:

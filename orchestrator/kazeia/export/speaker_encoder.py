@@ -22,8 +22,28 @@ VARIANCE_FLOOR = 1e-12
 """Least variance under the root of the pooled deviations (reference `AttentiveStatisticsPooling`)."""
 
 
+class Mirror:
+    """Lengthens sounds of one length at both ends by their mirror images (`padding_mode="reflect"`).
+
+    The indices of each padding are computed once a call: `F.pad` computes them anew in each of two dozen convolutions.
+    """
+
+    def __init__(self, frames: int) -> None:
+        self._last = frames - 1
+        self._indices: dict[tuple[int, int], Tensor] = {}
+
+    def pad(self, x: Tensor, padding: tuple[int, int]) -> Tensor:
+        """[1, channels, frames] with `padding` frames more before and behind."""
+        if not any(padding):
+            return x
+        if padding not in self._indices:
+            places = torch.arange(-padding[0], self._last + 1 + padding[1])
+            self._indices[padding] = self._last - (self._last - places.abs()).abs()
+        return x.index_select(2, self._indices[padding])
+
+
 class Conv(nn.Module):
-    """Convolution over time whose input is mirrored at both ends, so that the length stays (`padding_mode="reflect"`).
+    """Convolution over time that keeps the length; the ends are mirrored.
 
     Args:
         weight: [out, in, kernel]
@@ -38,10 +58,8 @@ class Conv(nn.Module):
         padding = (weight.shape[2] - 1) * dilation
         self.padding = (padding // 2, padding - padding // 2)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if any(self.padding):
-            x = F.pad(x, self.padding, mode="reflect")
-        return F.conv1d(x, self.weight, self.bias, dilation=self.dilation)
+    def forward(self, x: Tensor, mirror: Mirror) -> Tensor:
+        return F.conv1d(mirror.pad(x, self.padding), self.weight, self.bias, dilation=self.dilation)
 
 
 class Res2NetBlock(nn.Module):
@@ -60,15 +78,15 @@ class Res2NetBlock(nn.Module):
         self.squeeze = _conv(tensor, f"{name}.se_block.conv1")
         self.excite = _conv(tensor, f"{name}.se_block.conv2")
 
-    def forward(self, x: Tensor) -> Tensor:
-        first, *others = (F.relu(group(x)) for group in self.groups)
+    def forward(self, x: Tensor, mirror: Mirror) -> Tensor:
+        first, *others = (F.relu(group(x, mirror)) for group in self.groups)
         parts, last = [first], None
         for group, conv in zip(others, self.chain, strict=True):
-            last = F.relu(conv(group if last is None else group + last))
+            last = F.relu(conv(group if last is None else group + last, mirror))
             parts.append(last)
-        joined = F.relu(self.join(torch.cat(parts, 1)))
-        gate = torch.sigmoid(self.excite(F.relu(self.squeeze(joined.mean(2, keepdim=True)))))
-        return x + joined * gate
+        joined = F.relu(self.join(torch.cat(parts, 1), mirror))
+        squeezed = F.relu(self.squeeze(joined.mean(2, keepdim=True), mirror))
+        return x + joined * torch.sigmoid(self.excite(squeezed, mirror))
 
 
 class AttentivePooling(nn.Module):
@@ -86,12 +104,12 @@ class AttentivePooling(nn.Module):
         self.whole = Conv(weight[:, channels:].clone(), torch.zeros_like(bias))
         self.attention = _conv(tensor, f"{name}.conv")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mirror: Mirror) -> Tensor:
         """[1, channels, frames] to [1, 2 * channels, 1]."""
         mean = x.mean(2, keepdim=True)
         whole = torch.cat([mean, _root((x - mean).square().mean(2, keepdim=True))], 1)
-        hidden = torch.tanh(F.relu(self.local(x) + self.whole(whole)))
-        weights = torch.softmax(self.attention(hidden), 2)
+        hidden = torch.tanh(F.relu(self.local(x, mirror) + self.whole(whole, mirror)))
+        weights = torch.softmax(self.attention(hidden, mirror), 2)
         mean = (weights * x).sum(2, keepdim=True)
         return torch.cat([mean, _root((weights * (x - mean).square()).sum(2, keepdim=True))], 1)
 
@@ -117,12 +135,13 @@ class SpeakerEncoder(nn.Module):
 
     def forward(self, mel: Tensor) -> Tensor:
         """Log mel magnitudes [1, frames, mel bins] to the embedding [1, width]."""
-        x, outputs = F.relu(self.first(mel.transpose(1, 2))), []
+        mirror = Mirror(mel.shape[1])
+        x, outputs = F.relu(self.first(mel.transpose(1, 2), mirror)), []
         for block in self.blocks:
-            x = block(x)
+            x = block(x, mirror)
             outputs.append(x)
-        x = F.relu(self.aggregate(torch.cat(outputs, 1)))
-        embedding: Tensor = self.output(self.pooling(x))
+        x = F.relu(self.aggregate(torch.cat(outputs, 1), mirror))
+        embedding: Tensor = self.output(self.pooling(x, mirror), mirror)
         return embedding.squeeze(2)
 
 
@@ -132,7 +151,7 @@ def min_mel_frames(encoder: SpeakerEncoder) -> int:
 
 
 def speaker_encoder_program(checkpoint: Checkpoint) -> ProgramSpec:
-    """The program `speaker_encoder`: method `encode` and its constants.
+    """The program of a checkpoint's speaker encoder.
 
     Raises:
         ExportError: the checkpoint has no speaker encoder, or one for another mel spectrogram than kz computes.
@@ -145,7 +164,12 @@ def speaker_encoder_program(checkpoint: Checkpoint) -> ProgramSpec:
             f"the speaker encoder hears {config.mel_dim} mel bins at {config.sample_rate} Hz, kz computes {MEL_BINS} at "
             f"{SAMPLE_RATE} Hz; use an official checkpoint"
         )
-    encoder = SpeakerEncoder(lambda name: checkpoint.tensor(f"speaker_encoder.{name}"), config).eval()
+    encoder = SpeakerEncoder(lambda name: checkpoint.tensor(f"speaker_encoder.{name}"), config)
+    return encoder_program(encoder, config.enc_dim)
+
+
+def encoder_program(encoder: SpeakerEncoder, embedding_size: int) -> ProgramSpec:
+    """The program `speaker_encoder`: method `encode` and its constants."""
     frames = torch.export.Dim("mel_frames", min=min_mel_frames(encoder), max=MAX_MEL_FRAMES)
     return ProgramSpec(
         name="speaker_encoder",
@@ -156,7 +180,7 @@ def speaker_encoder_program(checkpoint: Checkpoint) -> ProgramSpec:
             "mel_bins": MEL_BINS,
             "min_mel_frames": min_mel_frames(encoder),
             "max_mel_frames": MAX_MEL_FRAMES,
-            "embedding_size": config.enc_dim,
+            "embedding_size": embedding_size,
             "sample_rate": SAMPLE_RATE,
         },
     )
