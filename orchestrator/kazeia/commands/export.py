@@ -35,11 +35,13 @@ def command(
 
     The bundle becomes the default of later commands. Needs `pip install 'kazeia[export]'`.
     """
+    from kazeia.bundle_choice import remember_bundle
     from kazeia.export.progress import LineProgress
     from kazeia.export.service import export_bundle
 
     options = ExportOptions(backend=backend, quant=quant, context_length=context, prefill_tokens=prefill_tokens)
     result = export_bundle(checkpoint, output, options, LineProgress(sys.stderr))
+    remember_bundle(result.folder)
     if as_json:
         print_json(_report(result))
     else:

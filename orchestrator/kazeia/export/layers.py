@@ -27,9 +27,8 @@ MASK_VALUE = -1e9
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """Sizes of a decoder stack, in elements; config keys in the order of the fields."""
+    """What the layers of a stack need to know of `talker_config` or `code_predictor_config`; sizes in elements."""
 
-    hidden: int
     intermediate: int
     layers: int
     heads: int
@@ -49,7 +48,6 @@ class DecoderShape:
                 f"{str(config.use_sliding_window).lower()}; only silu, default and false work: use an official checkpoint"
             )
         return cls(
-            hidden=config.hidden_size,
             intermediate=config.intermediate_size,
             layers=config.num_hidden_layers,
             heads=config.num_attention_heads,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kazeia import __version__
 from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION, Manifest, Program, Table, TableType
-from kazeia.bundle_choice import remember_bundle
 from kazeia.checkpoint import Checkpoint
 from kazeia.errors import ExportError, UsageError
 from kazeia.export.bundle_writer import list_files, new_bundle, write_manifest
@@ -66,7 +65,6 @@ def export_bundle(
             raise ExportError(
                 f"cannot write {folder.parent / target.name}: {error.strerror}; free space or choose another -o"
             ) from error
-    remember_bundle(target)
     return Export(target, manifest, time.monotonic() - started)
 
 
