@@ -11,7 +11,8 @@
     ├── ExportError               exit 9   a model that cannot be exported as asked
     ├── RunnerError               exit 10  the runner is missing, died, answered garbage or reported an error
     ├── DeviceError               exit 11  a device that is missing, unreachable or refuses
-    └── FrameCapReached           exit 12  speech stopped by the frame cap, not by its own end
+    ├── FrameCapReached           exit 12  speech stopped by the frame cap, not by its own end
+    └── PhrasesFailed             exit 13  a batch in which some phrases have no sound
 
 A message says what failed and what to do next, in one line.
 """
@@ -70,3 +71,7 @@ class DeviceError(KazeiaError):
 
 class FrameCapReached(KazeiaError):
     exit_code = 12
+
+
+class PhrasesFailed(KazeiaError):
+    exit_code = 13

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ from kazeia.runner_client import RunnerClient
 from kazeia.sampling import Overrides, SamplingOptions, check_seed, resolve_sampling
 from kazeia.speech_decoder import SpeechDecoder
 from kazeia.voices import Voice, default_voice, load_voice
+
+if TYPE_CHECKING:
+    from kazeia.phrase_tasks import Outcome
+    from kazeia.phrases import Phrase
 
 DecodeOn: TypeAlias = Literal["pc", "device"]
 
@@ -207,6 +211,22 @@ class Synthesizer:
         if not samples.any():
             raise AudioError("the speech decoder gave nothing but silence; export the bundle again")
         return stream.result(samples)
+
+    def batch(self, phrases: Iterable[str | Phrase], options: Options | None = None) -> Iterator[Outcome]:
+        """Speak one phrase after the other; `options` hold for each that does not say otherwise.
+
+        A phrase that fails is an outcome like any other, with a status and a message; a runner that dies is started again.
+        A phrase without a seed has one derived from its id, or else its text: `kz batch` gives the same sound.
+
+        Raises:
+            DeviceError, RunnerError: the runners cannot be started again.
+        """
+        from kazeia.phrase_tasks import Preparer, speak_each
+        from kazeia.phrases import Phrase
+
+        preparer = Preparer(self.bundle, options)
+        each = (Phrase(text=phrase) if isinstance(phrase, str) else phrase for phrase in phrases)
+        return speak_each(self, map(preparer.task, each))
 
     def _request(self, text: str, options: Options) -> Request:
         voice = load_voice(options.voice, self.bundle) if isinstance(options.voice, str) else options.voice
