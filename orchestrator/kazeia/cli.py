@@ -17,6 +17,7 @@ from kazeia.errors import KazeiaError
 COMMANDS = {
     "speak": "Speak a text into a WAV file.",
     "batch": "Speak a list of phrases into a folder of WAV files.",
+    "serve": "Keep the models loaded and answer over HTTP.",
     "voice": "Add, import, list and remove voices.",
     "decode": "Turn codebook IDs into a WAV file.",
     "bundle": "Show and verify what was exported.",
