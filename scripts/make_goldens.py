@@ -46,7 +46,7 @@ def main() -> None:
     print(f"{TARGET}: {TARGET.stat().st_size:,} bytes, {len(codes)} frames")
 
 
-def greedy_codes(model, bundle: Bundle):  # noqa: ANN001, ANN201 -- the reference has no types
+def greedy_codes(model, bundle: Bundle):
     """The reference's codes `[60, 16]`, with the end of speech forbidden."""
     import torch
 

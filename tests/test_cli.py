@@ -14,7 +14,9 @@ from tests.support.command import Kz
 
 
 def test_help_lists_every_command_without_importing_one(kz: Kz) -> None:
-    code = "import sys; from kazeia.cli import run; run(['--help']); sys.exit(1 if {'numpy', 'msgspec'} & set(sys.modules) else 0)"
+    code = (
+        "import sys; from kazeia.cli import run; run(['--help']); sys.exit(1 if {'numpy', 'msgspec'} & set(sys.modules) else 0)"
+    )
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     for name, line in cli.COMMANDS.items():
         assert f"  {name}" in result.stdout
@@ -55,4 +57,6 @@ def test_an_unforeseen_error_is_one_line_too(kz: Kz, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: broken)
     outcome = kz("speak")
     assert outcome.status == 70
-    assert outcome.err == "kz: internal error: ZeroDivisionError: oops second line; set KZ_TRACEBACK=1 to see where, and report it\n"
+    assert (
+        outcome.err == "kz: internal error: ZeroDivisionError: oops second line; set KZ_TRACEBACK=1 to see where, and report it\n"
+    )

@@ -18,7 +18,7 @@ FAKE_RUNNER = Path(__file__).parent / "support" / "fake_runner.py"
 
 
 @pytest.fixture
-def speak(kz: Kz, fake_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # noqa: ANN201 -- a closure
+def speak(kz: Kz, fake_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Speak through a fake runner with a fault; returns the line of error."""
     np.save(tmp_path / "voice.npy", np.ones(8, np.float32))
     monkeypatch.setenv("KZ_RUNNER", str(FAKE_RUNNER))
@@ -52,11 +52,11 @@ def speak(kz: Kz, fake_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("silence", "the speech decoder gave nothing but silence"),
     ],
 )
-def test_every_fault_is_one_line_and_leaves_no_file(speak, fault: str, message: str) -> None:  # noqa: ANN001
+def test_every_fault_is_one_line_and_leaves_no_file(speak, fault: str, message: str) -> None:
     assert message in speak(fault)
 
 
-def test_a_hanging_runner_is_stopped_after_the_time_limit(speak, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN001
+def test_a_hanging_runner_is_stopped_after_the_time_limit(speak, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_client.RunnerClient.receive, "__defaults__", (0.5,))
     started = time.monotonic()
     assert "did not answer for 0 s and was stopped" in speak("hangs")
@@ -65,12 +65,12 @@ def test_a_hanging_runner_is_stopped_after_the_time_limit(speak, monkeypatch: py
 
 def test_a_missing_runner_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KZ_RUNNER", str(tmp_path / "none"))
-    with pytest.raises(RunnerError, match="the runner is missing at .*none; install kazeia again"):
+    with pytest.raises(RunnerError, match=r"the runner is missing at .*none; install kazeia again"):
         runner_path()
 
 
 def test_a_runner_that_cannot_be_executed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "kz_runner").write_text("not executable")
     monkeypatch.setenv("KZ_RUNNER", str(tmp_path / "kz_runner"))
-    with pytest.raises(RunnerError, match="cannot start .*kz_runner: Permission denied"):
+    with pytest.raises(RunnerError, match=r"cannot start .*kz_runner: Permission denied"):
         RunnerClient(LocalDevice(), tmp_path, "generate")

@@ -90,16 +90,18 @@ def test_anything_else_is_no_embedding(tmp_path: Path, values: np.ndarray) -> No
 
 def test_files_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_text("hello")
-    with pytest.raises(VoiceError, match="not a .npy file"):
+    with pytest.raises(VoiceError, match=r"not a \.npy file"):
         read_embedding(tmp_path / "x.npy")
     np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(VoiceError, match="not a .npy file"):
+    with pytest.raises(VoiceError, match=r"not a \.npy file"):
         read_codes(tmp_path / "pickled.npy")
     with pytest.raises(VoiceError, match="does not exist"):
         read_codes(tmp_path / "missing.npy")
 
 
-@pytest.mark.parametrize("values", [np.zeros((0, 16), np.int16), np.zeros(16, np.int16), np.zeros((2, 16)), -np.ones((2, 16), int)])
+@pytest.mark.parametrize(
+    "values", [np.zeros((0, 16), np.int16), np.zeros(16, np.int16), np.zeros((2, 16)), -np.ones((2, 16), int)]
+)
 def test_codes_are_whole_numbers_frame_by_frame(tmp_path: Path, values: np.ndarray) -> None:
     np.save(tmp_path / "x.npy", values)
     with pytest.raises(VoiceError):
