@@ -67,6 +67,9 @@ Result<CodecEmbeddings> open_embeddings(const Manifest& manifest, const TalkerSi
   }
   KZ_TRY_ASSIGN(const Manifest::FileEntry entry, manifest.table(contract::kCodecEmbeddings));
   KZ_TRY_ASSIGN(MappedFile file, MappedFile::open(entry.path));
+  if (file.bytes().size() != entry.bytes) {
+    return wrong_size(entry.path, file.bytes().size(), entry.bytes);
+  }
   return CodecEmbeddings::create(std::move(layout), std::move(file));
 }
 

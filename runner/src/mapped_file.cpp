@@ -32,6 +32,12 @@ Result<std::size_t> size_of(int descriptor, const std::string& path) {
 
 }  // namespace
 
+Error wrong_size(const std::string& path, uint64_t actual, uint64_t expected) {
+  return make_error(ErrorCode::LoadFailed,
+                    "%s has %llu bytes instead of %llu; it is truncated or foreign: deploy or export the bundle again", path.c_str(),
+                    static_cast<unsigned long long>(actual), static_cast<unsigned long long>(expected));
+}
+
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {

@@ -9,6 +9,9 @@
 
 namespace kz {
 
+/// LoadFailed: the file at `path` is not of the size its manifest gives.
+Error wrong_size(const std::string& path, uint64_t actual, uint64_t expected);
+
 /// A file mapped read-only; its pages are shared with other processes and loaded as they are touched.
 /// The bytes stay valid for the life of the object, wherever it is moved.
 class MappedFile {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "contract.h"
+#include "mapped_file.h"
 #include "program_method.h"
 
 namespace kz {
@@ -49,10 +50,7 @@ Status check_file(const std::string& path, uint64_t expected_bytes) {
     return foreign_file(path, "was made for another version of ExecuTorch");
   }
   if (has_status && static_cast<uint64_t>(status.st_size) != expected_bytes) {
-    return make_error(ErrorCode::LoadFailed,
-                      "%s has %llu bytes instead of %llu; it is truncated or foreign: deploy or export the bundle again",
-                      path.c_str(), static_cast<unsigned long long>(status.st_size),
-                      static_cast<unsigned long long>(expected_bytes));
+    return wrong_size(path, static_cast<uint64_t>(status.st_size), expected_bytes);
   }
   return {};
 }

@@ -1,12 +1,16 @@
 """A bundle of the smallest programs that keep the runner's contract, for tests of the runner alone.
 
 The models are nonsense, but every part of the contract is at work: dynamic past, masks, positions, keys and values, state.
-Weights come from a fixed seed, so greedy codes are the same wherever the bundle is made.
+Weights come from a fixed seed. The result is committed, as lowering takes half a minute; after a change of this file or of the
+contract, write it again:
+
+    PYTHONPATH=orchestrator:. python -m tests.runner.tiny_bundle
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,8 @@ from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION
 from kazeia.export.lowering import lower
 from kazeia.export.program import Method, ProgramSpec
 
+TINY_BUNDLE = Path(__file__).parent / "tiny"
+SEED = 7
 WIDTH = 4  # hidden size of talker and predictor
 LAYERS = 2
 KV_HEADS = 2
@@ -33,6 +39,7 @@ SAMPLES_PER_FRAME = 5
 SAMPLE_RATE = 24000
 MEL_BINS = 4
 MASK_VALUE = -1e9
+TABLE_ROWS = [VOCAB] + [CODEBOOK] * (GROUPS - 1)
 
 
 class Attention(nn.Module):
@@ -213,23 +220,29 @@ PROGRAMS: dict[str, Callable[[], ProgramSpec]] = {
 }
 
 
-def write_tiny_bundle(folder: Path) -> Path:
-    """Write the bundle into the new `folder`: what the runner reads, nothing else."""
+def seeded_models() -> tuple[dict[str, ProgramSpec], Tensor]:
+    """The programs by name, and the codec embedding tables [V + 15 * codebook, D], with the bundle's own weights."""
+    torch.manual_seed(SEED)
+    specs = {name: build() for name, build in PROGRAMS.items()}
+    modules = {id(method.module): method.module for spec in specs.values() for method in spec.methods.values()}
+    for module in modules.values():
+        for parameter in module.parameters():
+            nn.init.uniform_(parameter, -1.0, 1.0)
+    return specs, torch.empty(sum(TABLE_ROWS), WIDTH).uniform_(-1.0, 1.0)
+
+
+def write_tiny_bundle(folder: Path) -> None:
+    """Write the bundle into `folder`, which is emptied first: what the runner reads, nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    torch.manual_seed(7)
-    for name, build in PROGRAMS.items():
-        spec = build()
-        for method in spec.methods.values():
-            for parameter in method.module.parameters():
-                nn.init.uniform_(parameter, -1.0, 1.0)
+    specs, table = seeded_models()
+    for name, spec in specs.items():
         (folder / f"{name}.pte").write_bytes(lower(spec, "xnnpack", "fp32"))
-    rows = [VOCAB] + [CODEBOOK] * (GROUPS - 1)
-    torch.empty(sum(rows), WIDTH).uniform_(-1.0, 1.0).numpy().astype("<f4").tofile(folder / "codec_embeddings.bin")
-    (folder / "manifest.json").write_text(json.dumps(_manifest(folder, rows)))
-    return folder
+    table.numpy().astype("<f4").tofile(folder / "codec_embeddings.bin")
+    (folder / "manifest.json").write_text(json.dumps(_manifest(folder), indent=1) + "\n")
 
 
-def _manifest(folder: Path, rows: list[int]) -> dict[str, Any]:
+def _manifest(folder: Path) -> dict[str, Any]:
     return {
         "contract": CONTRACT_VERSION,
         "executorch": EXECUTORCH_VERSION,
@@ -248,6 +261,10 @@ def _manifest(folder: Path, rows: list[int]) -> dict[str, Any]:
             "speaker_embedding_size": MEL_BINS,
         },
         "programs": {name: {"file": f"{name}.pte"} for name in PROGRAMS},
-        "tables": {"codec_embeddings": {"file": "codec_embeddings.bin", "dtype": "f32", "rows": rows, "width": WIDTH}},
+        "tables": {"codec_embeddings": {"file": "codec_embeddings.bin", "dtype": "f32", "rows": TABLE_ROWS, "width": WIDTH}},
         "files": [{"name": path.name, "bytes": path.stat().st_size} for path in sorted(folder.iterdir())],
     }
+
+
+if __name__ == "__main__":
+    write_tiny_bundle(TINY_BUNDLE)
