@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,13 @@ from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import BundleError
 from kazeia.export import service
 from tests.support.command import Kz
+
+KZ = [sys.executable, "-c", "from kazeia.cli import main; main()"]
+
+
+def environment() -> dict[str, str]:
+    """Of a `kz` in a process of its own, which finds what this one has."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +52,8 @@ def no_lowering(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def test_export_of_a_tiny_checkpoint_end_to_end(checkpoint: Path, tmp_path: Path) -> None:
     target = tmp_path / "bundle"
-    kz = [sys.executable, "-c", "from kazeia.cli import main; main()"]
-    command = [*kz, "export", checkpoint, "-o", target, "--quant", "8da4w", "--context", "128", "--json"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    command = [*KZ, "export", checkpoint, "-o", target, "--quant", "8da4w", "--context", "128", "--json"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["bundle"] == str(target)
@@ -67,6 +73,19 @@ def test_export_of_a_tiny_checkpoint_end_to_end(checkpoint: Path, tmp_path: Path
     }
     assert manifest.model.context_length == 128
     assert os.listdir(tmp_path) == ["bundle"]
+
+
+def test_ctrl_c_while_lowering(checkpoint: Path, tmp_path: Path) -> None:
+    command = [*KZ, "export", checkpoint, "-o", tmp_path / "bundle"]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        shown = ""
+        while not shown.endswith("talker: lower ..."):
+            shown += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read().split("\n")[-2] == "kz: interrupted; nothing was left half-written"
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_report_and_the_manifest(checkpoint: Path, tmp_path: Path, kz: Kz, no_lowering: list[tuple[Any, ...]]) -> None:

@@ -29,8 +29,8 @@ class LineProgress:
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         started = time.monotonic()
-        self._write(f"{stage} ...")
         try:
+            self._write(f"{stage} ...")
             yield
         except BaseException:
             self._write(" stopped\n")
