@@ -26,9 +26,10 @@ from kazeia.errors import AudioError, DeviceError, KazeiaError, NothingToSay, Ru
 from kazeia.files import sha256
 from kazeia.languages import resolve_language
 from kazeia.phrases import Phrase
+from kazeia.prompt import Request, build_prompt
 from kazeia.sampling import check_seed, resolve_sampling
 from kazeia.synthesis import SEED_BITS, Options, Speech, Synthesizer
-from kazeia.voices import Voice, load_voice
+from kazeia.voices import Voice, default_voice, load_voice
 
 Status: TypeAlias = Literal["ok", "frame_cap", "nothing_to_say", "failed"]
 
@@ -118,8 +119,11 @@ class Preparer:
         return hashlib.sha256(msgspec.json.encode(named, order="sorted")).hexdigest()
 
 
-def check_options(bundle: Bundle, options: Options) -> Options:
+def check_options(bundle: Bundle, options: Options, *, alone: bool) -> Options:
     """Refuse what would be wrong for every phrase; the options with the voice itself in place of its name.
+
+    Args:
+        alone: no phrase names a voice or speaker of its own.
 
     Raises:
         UsageError: a seed, a cap, a language, a speaker or a sampling option that this bundle does not take.
@@ -133,6 +137,9 @@ def check_options(bundle: Bundle, options: Options) -> Options:
     if options.max_frames is not None and options.max_frames < 1:
         raise UsageError(f"--max-frames must be at least 1, not {options.max_frames}")
     voice = load_voice(options.voice, bundle) if isinstance(options.voice, str) else options.voice
+    if alone:
+        heard = voice or (default_voice(bundle) if model.kind == "base" else None)
+        build_prompt(bundle, Request("a", heard, options.speaker, options.instruct, options.language, options.text_mode))
     return dataclasses.replace(options, voice=voice)
 
 

@@ -81,6 +81,8 @@ class Survey:
     """Ids that came before, after NFC and case folding."""
     first_twin: str | None
     """The first such id."""
+    names_voices: bool
+    """Some phrase names a voice or a speaker of its own."""
 
 
 class PhraseList:
@@ -143,12 +145,13 @@ class PhraseList:
         Raises:
             UsageError: see `__iter__`; or there is no phrase in it.
         """
-        phrases = characters = twins = 0
+        phrases = characters = twins = voices = 0
         first_twin = None
         seen: set[bytes] = set()
         for phrase in self:
             phrases += 1
             characters += len(phrase.text)
+            voices += phrase.voice is not None or phrase.speaker is not None
             if phrase.id is not None:
                 key = _twin_key(phrase.id)
                 if key in seen:
@@ -157,7 +160,7 @@ class PhraseList:
                 seen.add(key)
         if not phrases:
             raise UsageError(f"{self.name} has no phrase; write one a line")
-        return Survey(phrases, characters, self._blank_lines(), twins, first_twin)
+        return Survey(phrases, characters, self._blank_lines(), twins, first_twin, voices > 0)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Line numbers from 1 and lines without their ends."""

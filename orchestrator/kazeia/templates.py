@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kazeia.devices.shell import quote
 
@@ -19,6 +19,17 @@ def render(name: str, **values: Any) -> str:
         jinja2.UndefinedError: a value is missing.
     """
     return _environment().get_template(name).render(**values)
+
+
+def render_to(file: BinaryIO, name: str, **values: Any) -> None:
+    """Write the template `name` with `values` filled in, UTF-8, bit by bit: iterators among `values` need not fit in memory.
+
+    Raises:
+        jinja2.UndefinedError: a value is missing.
+        OSError: `file` cannot be written.
+    """
+    for piece in _environment().get_template(name).generate(**values):
+        file.write(piece.encode())
 
 
 @cache

@@ -59,7 +59,7 @@ def command(phrases: Path, folder: Path, format_: Any, report: Path | None, as_j
     with PhraseList(phrases, format_) as opened:
         survey = opened.survey()
         _tell(survey)
-        bundle, preparer, speaking = _prepare(options)
+        bundle, preparer, speaking = _prepare(options, survey)
         with Index(folder) as index:
             from kazeia.batch import speak_list
 
@@ -75,7 +75,7 @@ def command(phrases: Path, folder: Path, format_: Any, report: Path | None, as_j
 command.params.extend(param for param in speak_command.params if param.name in AS_SPEAK)
 
 
-def _prepare(options: dict[str, Any]) -> tuple[Bundle, Preparer, Any]:
+def _prepare(options: dict[str, Any], survey: Survey) -> tuple[Bundle, Preparer, Any]:
     """The bundle, what makes tasks, and what speaks them; whatever is wrong for every phrase is refused here."""
     from kazeia.bundle_choice import open_bundle
     from kazeia.phrase_tasks import Preparer, check_options
@@ -83,7 +83,7 @@ def _prepare(options: dict[str, Any]) -> tuple[Bundle, Preparer, Any]:
     bundle = open_bundle(options["bundle"])
     if notice := bundle.manifest.builtin:
         say(notice)
-    request = check_options(bundle, _options(options))
+    request = check_options(bundle, _options(options), alone=not survey.names_voices)
     preparer = Preparer(bundle, request, options["retries"])
     if options["dask"] is not None:
         from kazeia.dask_batch import Cluster
