@@ -222,13 +222,13 @@ def test_two_devices_one_tablet(adb: Adb, make_adbd: MakeAdbd, sandbox: Sandbox)
 
 
 def test_the_host_leaves_and_the_command_ends(adb: Adb, adbd: Adbd, sandbox: Sandbox) -> None:
-    client = adb.popen("-s", adbd.serial, "shell", "echo started; exec sleep 1000")
+    client = adb.popen("-s", adbd.serial, "shell", "echo started; while :; do sleep 0.1; done")
     assert client.stdout is not None
     assert client.stdout.readline() == b"started\n"
     client.kill()
     client.communicate()
     assert adbd.wait_for("exit")["status"] == 0x80 | 1  # SIGHUP
-    assert sandbox.wait_gone("sleep")
+    assert sandbox.wait_gone("started")
 
 
 def test_a_60_mb_push_is_fast(adb: Adb, adbd: Adbd, tmp_path: Path) -> None:
@@ -246,6 +246,28 @@ def test_garbage_is_shut_out(adbd: Adbd, adb: Adb) -> None:
         sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert sock.recv(100) == b""
     assert on(adb, adbd, "shell", "echo fine").stdout == b"fine\n"
+
+
+def test_a_client_starts_the_server(client_home: Path) -> None:
+    adb = Adb(client_home)
+    try:
+        done = adb("devices")
+        assert b"* daemon not running; starting now at tcp:" in done.stderr
+        assert done.stdout == b"List of devices attached\n\n"
+    finally:
+        adb.stop()
+    assert not adb.is_running
+
+
+def test_another_version_of_the_server(client_home: Path) -> None:
+    adb = Adb(client_home)
+    with AdbServerStub([], version=40) as stub:
+        adb.environment["ANDROID_ADB_SERVER_PORT"] = str(stub.port)
+        adb.port = stub.port
+        try:
+            assert b"adb server version (40) doesn't match this client (41); killing..." in adb("devices").stderr
+        finally:
+            adb.stop()
 
 
 def test_the_stub_shows_usb_states(monkeypatch: pytest.MonkeyPatch, adb: Adb) -> None:

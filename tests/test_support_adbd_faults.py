@@ -19,6 +19,8 @@ from tests.test_support_adbd import V1, WORK, on
 
 pytest_plugins = ["tests.support.fixtures"]
 
+# not one long sleep: Android's shell can miss a SIGHUP while it starts a command, and then waits for that to end
+FOREVER = "while :; do sleep 0.1; done"
 SIZE = 3_000_000
 SMALL = dataclasses.replace(TABLET, data_bytes=8 << 20)
 
@@ -111,7 +113,7 @@ def test_refused_targets(adb: Adb, adbd: Adbd, sandbox: Sandbox, source: Path) -
 def test_lost_in_mid_command(adb: Adb, adbd: Adbd, action: str) -> None:
     adbd.faults = Faults(trips=(Trip("shell", action, 10, name="marker"),))  # type: ignore[arg-type]
     assert on(adb, adbd, "shell", "echo 0123456789abc").stdout == b"0123456789abc\n"
-    done = on(adb, adbd, "shell", ": marker; echo 0123456789abc; sleep 1000")
+    done = on(adb, adbd, "shell", f": marker; echo 0123456789abc; {FOREVER}")
     assert done.stdout == b"0123456789"
     assert adbd.wait_for("exit", hung_up=True)["command"].startswith(": marker")
     adbd.come_back()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
-import struct
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.aarch64 import PROBE_EXIT, PROBE_OUTPUT, probe_program
 from tests.support.fixtures import MakeSandbox
 from tests.support.sandbox import HOST_CPU, TABLET, Sandbox
 
@@ -24,26 +25,12 @@ def text(sandbox: Sandbox, script: str) -> str:
     return (done.stdout + done.stderr).decode().strip()
 
 
-def aarch64_program() -> bytes:
-    """A static program that prints ``arm`` and exits with 7, made by hand so that no cross compiler is needed."""
-    message = b"arm\n"
-    code = [0xD2800020, 0x10000101, 0xD2800082, 0xD2800808, 0xD4000001, 0xD28000E0, 0xD2800BA8, 0xD4000001]
-    # mov x0,1; adr x1,message; mov x2,4; mov x8,write; svc 0; mov x0,7; mov x8,exit; svc 0
-    code[1] = 0x10000001 | ((len(code) - 1) << 5)
-    body = struct.pack(f"<{len(code)}I", *code) + message
-    base = 0x400000
-    size = 64 + 56 + len(body)
-    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    header = ident + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, base + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    return header + struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x1000) + body
-
-
 def test_looks_like_the_tablet(sandbox: Sandbox) -> None:
     assert text(sandbox, "getprop ro.soc.model") == "SM8750"
     assert text(sandbox, "getprop ro.product.cpu.abi; uname -m") == "arm64-v8a\naarch64"
     assert "[ro.build.version.release]: [15]" in text(sandbox, "getprop")
     assert text(sandbox, "getprop no.such.thing; getprop no.such.thing here") == "here"
-    assert text(sandbox, "pwd; id -un; echo $TMPDIR") == "/\nshell\n/data/local/tmp"
+    assert text(sandbox, "pwd; echo $TMPDIR") == "/\n/data/local/tmp"
     assert "KSH" in text(sandbox, "echo $KSH_VERSION")
     for tool in ("sha256sum", "df", "stat", "taskset", "timeout", "tar", "dd", "tr"):
         assert text(sandbox, f"which {tool}") == f"/system/bin/{tool}"
@@ -54,9 +41,15 @@ def test_looks_like_the_tablet(sandbox: Sandbox) -> None:
 def test_who_may_write_where(sandbox: Sandbox) -> None:
     assert "Read-only file system" in text(sandbox, "touch /x")
     assert "Read-only file system" in text(sandbox, "touch /system/bin/x")
-    assert "Permission denied" in text(sandbox, "ls /data")
     assert sandbox.run("echo hi > /data/local/tmp/x && cat /data/local/tmp/x").stdout == b"hi\n"
     assert sandbox.path("/data/local/tmp/x").read_bytes() == b"hi\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user can map only one user into a sandbox")
+def test_users_are_androids(sandbox: Sandbox) -> None:
+    assert text(sandbox, "id -un") == "shell"
+    assert "Permission denied" in text(sandbox, "ls /data")
+    sandbox.run("touch /data/local/tmp/x")
     assert sandbox.path("/data/local/tmp/x").stat().st_uid == 2000
 
 
@@ -102,13 +95,14 @@ def test_host_programs_run(make_sandbox: MakeSandbox) -> None:
 
 
 def test_aarch64_programs_run(sandbox: Sandbox) -> None:
-    if not sandbox.runs_aarch64:
-        pytest.skip("needs qemu-user-static and Linux 6.7")
+    sandbox.need_aarch64()
     target = sandbox.path("/data/local/tmp/arm")
-    target.write_bytes(aarch64_program())
+    target.write_bytes(probe_program())
     target.chmod(0o755)
-    done = sandbox.run("/data/local/tmp/arm")
-    assert (done.returncode, done.stdout) == (7, b"arm\n")
+    done = sandbox.run("cd /data/local/tmp && ./arm")
+    assert (done.returncode, done.stdout) == (PROBE_EXIT, PROBE_OUTPUT)
+    sandbox.restrict("/data/local/tmp", "noexec")
+    assert sandbox.run("/data/local/tmp/arm").returncode == 126
 
 
 def test_processes_are_its_own(sandbox: Sandbox, make_sandbox: MakeSandbox) -> None:
@@ -120,6 +114,13 @@ def test_processes_are_its_own(sandbox: Sandbox, make_sandbox: MakeSandbox) -> N
     process.kill()
     assert process.wait() == -9
     assert sandbox.wait_gone("sleep")
+
+
+def test_a_process_can_be_killed_from_outside(sandbox: Sandbox) -> None:
+    process = sandbox.spawn(["/system/bin/sleep", "1000"])
+    assert sandbox.kill("sleep") == 1
+    assert process.wait() == -9
+    assert sandbox.kill("sleep") == 0
 
 
 def test_stop_ends_everything_and_keeps_files(tmp_path: Path) -> None:
@@ -147,5 +148,7 @@ def test_properties_and_log_change_while_it_runs(sandbox: Sandbox) -> None:
 
 def test_run_passes_input_and_times_out(sandbox: Sandbox) -> None:
     assert sandbox.run(["/system/bin/cat"], input=b"\0\xff\r\n").stdout == b"\0\xff\r\n"
+    with pytest.raises(RuntimeError, match="No such file"):
+        sandbox.run(["/system/bin/nothing"])
     with pytest.raises(TimeoutError):
         sandbox.run("sleep 1000", timeout=0.1)

@@ -162,7 +162,7 @@ def test_a_link_cuts_stalls_and_slows(sshd: Sshd, client_home: Path, client: par
         with pytest.raises((OSError, EOFError, paramiko.SSHException)):
             client.exec_command("true", timeout=10)
         link.lose()
-        with pytest.raises((OSError, paramiko.SSHException)):
+        with pytest.raises((OSError, EOFError, paramiko.SSHException)):
             connect(client, sshd, client_home, port=link.port)
         link.come_back()
         connect(client, sshd, client_home, port=link.port)

@@ -51,6 +51,8 @@ def free_port() -> int:
 class Adb:
     """``adb("-s", device.serial, "shell", "id")`` runs the real client against a server of its own.
 
+    Without :meth:`start` the first client starts a server, with its notices, as on a person's machine.
+
     ``environment`` holds what other clients need to find that server (``ANDROID_ADB_SERVER_PORT``) and to leave the user's
     keys alone (``HOME``, ``ANDROID_USER_HOME``); set it in tests of programs that start adb or talk to its server.
     """
@@ -93,7 +95,7 @@ class Adb:
             )
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            if self._ask("host:version").startswith(b"OKAY"):
+            if self.is_running:
                 return
             time.sleep(0.02)
         self.stop()
@@ -119,6 +121,11 @@ class Adb:
                 return sock.recv(16)
         except OSError:
             return b""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a server answers on the port."""
+        return self._ask("host:version").startswith(b"OKAY")
 
     @property
     def public_key(self) -> str:

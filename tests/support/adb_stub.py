@@ -45,11 +45,13 @@ class StubDevice:
 class AdbServerStub:
     """``with AdbServerStub([StubDevice("R52X", NO_PERMISSIONS)]) as stub:`` then set ANDROID_ADB_SERVER_PORT to ``stub.port``.
 
-    ``requests`` lists what clients asked for. Any command for a device fails with the reason that adb's server gives.
+    ``requests`` lists what clients asked for. Any command for a device fails with the reason that adb's server gives. With
+    another ``version`` a client says that it does not match, asks the stub to end, and starts a server of its own there.
     """
 
-    def __init__(self, devices: Sequence[StubDevice]) -> None:
+    def __init__(self, devices: Sequence[StubDevice], version: int = SERVER_VERSION) -> None:
         self.devices = list(devices)
+        self.version = version
         self.requests: list[str] = []
         self.port = 0
         self._listener: socket.socket | None = None
@@ -61,10 +63,13 @@ class AdbServerStub:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._listener is not None
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._end()
+
+    def _end(self) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -84,7 +89,10 @@ class AdbServerStub:
 
     def _answer(self, request: str) -> bytes:
         if request == "host:version":
-            return _okay(f"{SERVER_VERSION:04x}")
+            return _okay(f"{self.version:04x}")
+        if request == "host:kill":
+            self._end()
+            return b"OKAY"
         if request in ("host:devices", "host:track-devices"):
             return _okay("".join(f"{device.serial}\t{device.state}\n" for device in self.devices))
         if request in ("host:devices-l", "host:track-devices-l"):

@@ -128,16 +128,26 @@ class Init:
         elif operation == "kill":
             os.kill(request["pid"], request["signal"])
         elif operation in ("spawn", "adbd"):
-            pid = os.fork()
-            if pid == 0:
-                self._child(request, fds)
-            self._status_fds[pid] = fds[0]
-            return {"pid": pid}
+            return {"pid": self._fork(request, fds)}
         else:
             raise ValueError(f"unknown request {operation}")
         return {"done": True}
 
-    def _child(self, request: dict[str, Any], fds: list[int]) -> NoReturn:
+    def _fork(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Start what is asked for; returns its number once it runs, raises OSError if the program cannot be executed."""
+        failed_read, failed_write = os.pipe()  # closed by a successful exec
+        pid = os.fork()
+        if pid == 0:
+            self._child(request, fds, failed_write)
+        self._status_fds[pid] = fds[0]
+        os.close(failed_write)
+        with open(failed_read, "rb") as failure:
+            text = failure.read().decode()
+        if text:
+            raise OSError(text)
+        return pid
+
+    def _child(self, request: dict[str, Any], fds: list[int], failed: int) -> NoReturn:
         code = 127
         try:
             signal.set_wakeup_fd(-1)
@@ -148,10 +158,11 @@ class Init:
             if request["op"] == "adbd":
                 become(request["uid"])
                 linux.name_process("adbd")
+                os.close(failed)
                 daemon.run(socket.socket(fileno=fds[1]), socket.socket(fileno=fds[2]), request["settings"])
                 code = 0
             else:
-                self._exec(request, fds[1:])
+                self._exec(request, fds[1:], failed)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -159,14 +170,17 @@ class Init:
             os._exit(code)
 
     @staticmethod
-    def _exec(request: dict[str, Any], fds: list[int]) -> NoReturn:
+    def _exec(request: dict[str, Any], fds: list[int], failed: int) -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and children would inherit that
         for target, fd in enumerate(fds):
             os.dup2(fd, target)
-        os.chdir(request["cwd"])
-        become(request["uid"])
         argv = request["argv"]
-        os.execvpe(argv[0], argv, request["env"])
+        try:
+            os.chdir(request["cwd"])
+            become(request["uid"])
+            os.execvpe(argv[0], argv, request["env"])
+        except OSError as error:
+            os.write(failed, f"{argv}: {error}".encode())
 
 
 def _namespaces(channel: socket.socket) -> dict[str, Any]:

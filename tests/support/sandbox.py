@@ -29,7 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from . import channel, layout, toolbox
+from . import aarch64, channel, layout, toolbox
 from .needs import unavailable
 
 ROOT_UID = 0
@@ -284,7 +284,26 @@ class Sandbox:
         """What ``logcat`` prints."""
         (self.folder / toolbox.LOGCAT.lstrip("/")).write_bytes(text)
 
+    def kill(self, word: str, number: int = signal.SIGKILL) -> int:
+        """Send a signal to every process with ``word`` in an argument, as Android does when memory is short; answers how many."""
+        pids = [pid for pid, arguments in self.processes() if any(word in argument for argument in arguments)]
+        for pid in pids:
+            with contextlib.suppress(RuntimeError):  # ended meanwhile
+                self.request({"op": "kill", "pid": pid, "signal": int(number)})
+        return len(pids)
+
     @property
     def runs_aarch64(self) -> bool:
-        """Whether aarch64 programs run in here: on such a host, or under qemu."""
-        return platform.machine() == "aarch64" or self.path(layout.BINFMT + "/qemu-aarch64").exists()
+        """Whether aarch64 programs run in here, on such a host or under qemu: found out by running one."""
+        probe = self.path(WORKSPACE) / ".aarch64"
+        probe.write_bytes(aarch64.probe_program())
+        probe.chmod(0o755)
+        try:
+            return self.run([f"{WORKSPACE}/.aarch64"]).returncode == aarch64.PROBE_EXIT
+        finally:
+            probe.unlink()
+
+    def need_aarch64(self) -> None:
+        """Skip the test, or fail it in CI, where aarch64 programs do not run."""
+        if not self.runs_aarch64:
+            unavailable("aarch64 programs do not run; run: apt-get install qemu-user-static (and Linux 6.7 or later)")

@@ -197,7 +197,10 @@ class Sshd:
 
     def hang(self) -> None:
         """Stop answering while connections stay open, until :meth:`resume`."""
-        self._signal(signal.SIGSTOP, self._pids())
+        stopped: set[int] = set()
+        while new := set(self._pids()) - stopped:  # one may have forked before its own signal came
+            self._signal(signal.SIGSTOP, sorted(new))
+            stopped |= new
 
     def resume(self) -> None:
         """Undo :meth:`hang`."""
