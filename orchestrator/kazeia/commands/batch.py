@@ -50,19 +50,18 @@ def command(phrases: Path, folder: Path, format_: Any, report: Path | None, as_j
     A phrase without a seed has one that depends on nothing but its id or, without one, its text; if the model does not end it,
     further seeds are tried. A phrase with a seed keeps it. Status 13: some phrases have no sound.
     """
+    from kazeia.batch import speak_list
     from kazeia.batch_index import Index
     from kazeia.files import check_writable
     from kazeia.phrases import PhraseList
 
-    if report is not None:
-        check_writable(report)
     with PhraseList(phrases, format_) as opened:
         survey = opened.survey()
         _tell(survey)
         bundle, preparer, speaking = _prepare(options, survey)
         with Index(folder) as index:
-            from kazeia.batch import speak_list
-
+            if report is not None:  # perhaps in the folder just made
+                check_writable(report)
             with status_line() as line:
                 summary = speak_list(opened, survey, index, preparer, speaking, lambda now: line.show(_progress(now)))
             if report is not None:
