@@ -16,7 +16,7 @@ import pytest
 from tests.support.adb import Adb
 from tests.support.adb_stub import NO_PERMISSIONS, AdbServerStub, StubDevice
 from tests.support.adbd import FEATURES_V1, Adbd, Config
-from tests.support.fixtures import MakeAdbd
+from tests.support.makers import MakeAdbd
 from tests.support.sandbox import Sandbox
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -60,6 +60,12 @@ def test_binary_output_is_untouched(adb: Adb, adbd: Adbd, sandbox: Sandbox) -> N
     for verb in ("exec-out", "shell"):
         assert on(adb, adbd, verb, f"cat {WORK}/all").stdout == ALL_BYTES
     assert on(adb, adbd, "exec-out", "echo both; echo outputs >&2").stdout == b"both\noutputs\n"
+
+
+def test_input_over_exec_arrives_whole(adb: Adb, adbd: Adbd, sandbox: Sandbox) -> None:
+    assert on(adb, adbd, "exec-in", f"cat > {WORK}/all", input=ALL_BYTES * 20).returncode == 0
+    adbd.wait_for("exit")
+    assert sandbox.path(f"{WORK}/all").read_bytes() == ALL_BYTES * 20
 
 
 def test_terminal_on_request(adb: Adb, adbd: Adbd) -> None:

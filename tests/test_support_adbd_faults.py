@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.adb import Adb, free_port
 from tests.support.adbd import Adbd, Config, Faults, Trip
-from tests.support.fixtures import MakeAdbd
+from tests.support.makers import MakeAdbd
 from tests.support.sandbox import TABLET, Sandbox
 from tests.test_support_adbd import V1, WORK, on
 
@@ -38,8 +38,9 @@ def push(adb: Adb, device: Adbd, source: Path, target: str = f"{WORK}/target") -
 
 
 @pytest.mark.parametrize("percent", [30, 95])
-@pytest.mark.parametrize("action", ["cut", "reset", "lose", "die"])
-@pytest.mark.parametrize("keeps_stub", [False, True])
+@pytest.mark.parametrize(
+    ("action", "keeps_stub"), [("cut", False), ("cut", True), ("reset", False), ("lose", False), ("die", False)]
+)
 def test_push_breaks_off(
     adb: Adb, adbd: Adbd, sandbox: Sandbox, source: Path, percent: int, action: str, keeps_stub: bool
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.aarch64 import PROBE_EXIT, PROBE_OUTPUT, probe_program
-from tests.support.fixtures import MakeSandbox
+from tests.support.makers import MakeSandbox
 from tests.support.sandbox import HOST_CPU, TABLET, Sandbox
 
 pytest_plugins = ["tests.support.fixtures"]

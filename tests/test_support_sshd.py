@@ -11,8 +11,8 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from tests.support.fixtures import MakeSshd
 from tests.support.link import Link
+from tests.support.makers import MakeSshd
 from tests.support.sandbox import Sandbox
 from tests.support.sshd import SshConfig, Sshd
 

@@ -1,4 +1,4 @@
-"""Fixtures for tests with devices; ``conftest.py`` names this module in ``pytest_plugins``.
+"""Fixtures for tests with devices; name this module in ``pytest_plugins``.
 
 ``sandbox``, ``adbd`` and ``sshd`` take a profile or configuration by indirect parametrising; ``make_sandbox``, ``make_adbd``
 and ``make_sshd`` make any number. Everything they start ends with the test.
@@ -6,7 +6,7 @@ and ``make_sshd`` make any number. Everything they start ends with the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,12 +14,9 @@ import pytest
 
 from .adb import Adb
 from .adbd import Adbd, Config, Faults
+from .makers import MakeAdbd, MakeSandbox, MakeSshd
 from .sandbox import TABLET, Profile, Sandbox
 from .sshd import SshConfig, Sshd
-
-MakeSandbox = Callable[..., Sandbox]
-MakeAdbd = Callable[..., Adbd]
-MakeSshd = Callable[..., Sshd]
 
 
 @pytest.fixture

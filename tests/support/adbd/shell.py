@@ -97,11 +97,20 @@ class _Session:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """The host left: like adbd, a SIGHUP to the shell itself and closed pipes, nothing more."""
+        """The host left: like adbd, a SIGHUP to the shell itself and closed pipes, nothing more.
+
+        Services without packets have no one to send that signal: the program sees the end of its input, after all that was
+        sent. Only the first ``shell:`` ran on a terminal, whose end hangs up on every program in its foreground.
+        """
         with contextlib.suppress(ProcessLookupError):
-            self._child.send_signal(signal.SIGHUP)
-        for file in (self._input, *self._outputs):
+            if self._framed:
+                self._child.send_signal(signal.SIGHUP)
+            elif not self._is_exec:
+                os.killpg(self._child.pid, signal.SIGHUP)
+        for file in self._outputs:
             file.close()
+        if not self._is_exec:
+            self._input.close()
         code = self._child.wait()
         self._daemon.record(kind="exit", command=self._name, status=0x80 | -code if code < 0 else code, hung_up=True)
 
@@ -150,6 +159,7 @@ class _Session:
             else:
                 while True:
                     self._feed(self._stream.read())
+        self._input.close()
 
     def _unpack_input(self) -> None:
         inbox = Inbox(self._stream)
