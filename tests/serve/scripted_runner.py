@@ -71,7 +71,9 @@ def generate(request):
         if script == DIES_AT_ONCE or (script == DIES_LATER and index == 2):
             os.kill(os.getpid(), signal.SIGKILL)
         if script == REFUSES or (script == FAILS_LATER and index == 2):
-            answer({"type": "error", "id": request["id"], "code": "non_finite_logits", "message": f"frame {index}: logits are NaN"})
+            answer(
+                {"type": "error", "id": request["id"], "code": "non_finite_logits", "message": f"frame {index}: logits are NaN"}
+            )
             return
         while script == GATED and frames_allowed() <= index:
             time.sleep(0.01)

@@ -14,7 +14,18 @@ from pathlib import Path
 import pytest
 
 from tests.serve.scripted import Scripted
-from tests.serve.scripted_runner import CAPPED, DIES_AT_ONCE, DIES_LATER, ENDLESS, FAILS_LATER, GATED, LONG, NORMAL, REFUSES, SILENT
+from tests.serve.scripted_runner import (
+    CAPPED,
+    DIES_AT_ONCE,
+    DIES_LATER,
+    ENDLESS,
+    FAILS_LATER,
+    GATED,
+    LONG,
+    NORMAL,
+    REFUSES,
+    SILENT,
+)
 from tests.serve.service import PATIENCE_S, speech_body, wait_until
 
 FRAME_BYTES = 2 * 1920
@@ -52,7 +63,11 @@ def test_nothing_is_sent_before_there_is_sound(scripted: Scripted) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(
     ("seed", "code", "says"),
-    [(DIES_AT_ONCE, "runner_failed", "killed (signal 9)"), (REFUSES, "runner_failed", "logits are NaN"), (SILENT, "bad_sound", "silence")],
+    [
+        (DIES_AT_ONCE, "runner_failed", "killed (signal 9)"),
+        (REFUSES, "runner_failed", "logits are NaN"),
+        (SILENT, "bad_sound", "silence"),
+    ],
 )
 def test_a_failure_before_the_first_byte_is_an_error_and_the_next_request_is_well(
     scripted: Scripted, seed: int, code: str, says: str, stream: bool

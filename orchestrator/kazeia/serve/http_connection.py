@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -10,7 +11,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kazeia.serve.api_error import ApiError
-from kazeia.serve.limits import HEAD_TIMEOUT_S, LINGER_S, MAX_CONNECTIONS, WRITE_TIMEOUT_S
+from kazeia.serve.limits import HEAD_TIMEOUT_S, LINGER_S, MAX_CONNECTIONS, MAX_HEAD_BYTES, WRITE_TIMEOUT_S
 
 CONNECTION_KEY = "connection"
 
@@ -22,6 +23,7 @@ class HttpConnection(H11Protocol):
         super().__init__(*arguments, **named)
         self.app_state = {**self.app_state, CONNECTION_KEY: self}
         self._head_timer: asyncio.TimerHandle | None = None
+        self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -37,8 +39,13 @@ class HttpConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+        if self._refused:
+            return
+        # h11 measures a head only while it is incomplete: in small pieces, a long one is never taken whole.
+        for start in range(0, len(data), MAX_HEAD_BYTES):
+            if not self._refused:
+                super().data_received(data[start : start + MAX_HEAD_BYTES])
+        if self.conn.their_state is h11.IDLE and not self._refused:
             self._time_head()
         else:
             self._untime_head()
@@ -81,12 +88,15 @@ class HttpConnection(H11Protocol):
             self._refuse(ApiError(408, "request_too_slow", f"no complete request head within {HEAD_TIMEOUT_S:.0f} s"))
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer outside any request, and close."""
+        """Answer outside any request, and close; what still comes is dropped."""
+        self._refused = True
         body = error.body()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
-        for event in (h11.Response(status_code=error.status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        head = h11.Response(status_code=error.status, headers=headers, reason=HTTPStatus(error.status).phrase)
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in (head, h11.Data(data=body), h11.EndOfMessage())))
+        # Closing while something unread arrives would reset the connection, and the client might never see the answer.
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.close)
 
 
 def connection_of(scope: Scope) -> HttpConnection:
