@@ -54,6 +54,10 @@ def phrases(tmp_path: Path) -> Path:
     return path
 
 
+Kill = Callable[[subprocess.Popen[bytes]], bool]
+"""Kills something of a running batch, or finds nothing to kill."""
+
+
 class Batch:
     """`kz batch` in a process of its own."""
 
@@ -94,9 +98,7 @@ def kill_kz(batch: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def disturb(
-    batch: Batch, kinds: dict[str, Callable[[subprocess.Popen[bytes]], bool]], reference: dict[str, str], took_s: float
-) -> None:
+def disturb(batch: Batch, kinds: dict[str, Kill], reference: dict[str, str], took_s: float) -> None:
     """Kill `KILLS` times, each kind in turn, and finish; every time a folder is complete, look at it and begin anew."""
     chance = random.Random(SEED)
     done: Counter[str] = Counter()
@@ -116,9 +118,8 @@ def disturb(
             assert batch.results() == reference
             shutil.rmtree(batch.folder)
             completions += 1
-    print(
-        f"\n{dict(done)} kills in {PHRASES} phrases, {reruns} runs, {completions} complete folders, all equal to the undisturbed one"
-    )
+    kills = ", ".join(f"{count} of {name}" for name, count in done.items())
+    print(f"\n{PHRASES} phrases, kills: {kills}; {reruns} runs, {completions} complete folders, all as the undisturbed one")
 
 
 def test_kills_here(phrases: Path, tmp_path: Path) -> None:
