@@ -32,7 +32,7 @@ def copy(tmp_path: Path) -> Path:
 
 def refusal(bundle: Path, role: str = "generate") -> str:
     """The message of a runner that must fail to load `bundle`."""
-    command = [built_runner("release"), "--bundle", bundle, "--role", role]
+    command = [str(built_runner("release")), "--bundle", str(bundle), "--role", role]
     done = subprocess.run(command, input=b"", capture_output=True, timeout=60, check=False)
     answer = json.loads(done.stdout)
     assert done.returncode == 1

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxWaiting = 64;
 constexpr char kCancelType[] = "cancel";
 
 bool is_ready(int descriptor, short events, int timeout_ms) {
-  struct pollfd poller {};
+  struct pollfd poller{};
   poller.fd = descriptor;
   poller.events = events;
   return ::poll(&poller, 1, timeout_ms) > 0;

@@ -15,9 +15,7 @@ T read_at(const uint8_t* data, std::size_t index) {
 
 }  // namespace
 
-std::size_t element_bytes(TableType type) {
-  return type == TableType::Float32 ? sizeof(float) : sizeof(uint16_t);
-}
+std::size_t element_bytes(TableType type) { return type == TableType::Float32 ? sizeof(float) : sizeof(uint16_t); }
 
 Result<CodecEmbeddings> CodecEmbeddings::create(Layout layout, MappedFile file) {
   uint64_t rows = 0;
@@ -47,7 +45,8 @@ CodecEmbeddings::CodecEmbeddings(Layout layout, Span<const uint8_t> bytes) : lay
 void CodecEmbeddings::copy_row(std::size_t group, int32_t code, Span<float> out) const {
   const uint8_t* data = row(group, code);
   for (std::size_t column = 0; column < width(); ++column) {
-    out[column] = layout_.type == TableType::Float32 ? read_at<float>(data, column) : half_to_float(read_at<uint16_t>(data, column));
+    out[column] =
+        layout_.type == TableType::Float32 ? read_at<float>(data, column) : half_to_float(read_at<uint16_t>(data, column));
   }
 }
 

@@ -54,7 +54,8 @@ Status DecodeRole::handle(const Message& message, Channel& channel) {
   const Stopwatch stopwatch;
   std::vector<float> audio(samples);
   KZ_TRY(decoder_->decode(request.codes, audio));
-  const Json fields{{"samples", samples}, {"decode_ms", rounded_ms(stopwatch.elapsed_ms())}, {"peak_rss_bytes", peak_rss_bytes()}};
+  const Json fields{
+      {"samples", samples}, {"decode_ms", rounded_ms(stopwatch.elapsed_ms())}, {"peak_rss_bytes", peak_rss_bytes()}};
   const std::string line = answer_line("audio", request.id, fields, samples * sizeof(float));
   return channel.send({line.data(), line.size()}, {reinterpret_cast<const uint8_t*>(audio.data()), samples * sizeof(float)});
 }

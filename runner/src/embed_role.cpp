@@ -13,7 +13,8 @@ namespace {
 
 Status check_mel(const EmbedRequest& request, const SpeakerEncoderSizes& sizes) {
   if (request.mel_bins != sizes.mel_bins) {
-    return make_error(ErrorCode::BadRequest, "the mel has %zu bins, this speaker encoder needs %zu; compute it with the bundle's settings",
+    return make_error(ErrorCode::BadRequest,
+                      "the mel has %zu bins, this speaker encoder needs %zu; compute it with the bundle's settings",
                       request.mel_bins, sizes.mel_bins);
   }
   if (request.mel_frames < sizes.min_mel_frames) {
@@ -21,8 +22,8 @@ Status check_mel(const EmbedRequest& request, const SpeakerEncoderSizes& sizes) 
                       request.mel_frames, sizes.min_mel_frames);
   }
   if (request.mel_frames > sizes.max_mel_frames) {
-    return make_error(ErrorCode::TooLong, "the mel has %zu frames, at most %zu are allowed; use a shorter recording", request.mel_frames,
-                      sizes.max_mel_frames);
+    return make_error(ErrorCode::TooLong, "the mel has %zu frames, at most %zu are allowed; use a shorter recording",
+                      request.mel_frames, sizes.max_mel_frames);
   }
   return {};
 }
@@ -56,8 +57,8 @@ Status EmbedRole::handle(const Message& message, Channel& channel) {
   const Stopwatch stopwatch;
   KZ_TRY_ASSIGN(const Span<const float> embedding, encoder_->encode(request.mel));
   const std::size_t bytes = embedding.size() * sizeof(float);
-  const std::string line = answer_line(
-      "embedding", request.id, Json{{"size", embedding.size()}, {"embed_ms", rounded_ms(stopwatch.elapsed_ms())}}, bytes);
+  const std::string line = answer_line("embedding", request.id,
+                                       Json{{"size", embedding.size()}, {"embed_ms", rounded_ms(stopwatch.elapsed_ms())}}, bytes);
   return channel.send({line.data(), line.size()}, {reinterpret_cast<const uint8_t*>(embedding.data()), bytes});
 }
 

@@ -77,12 +77,12 @@ Error make_error(ErrorCode code, const char* format, ...);
 #define KZ_CONCAT(a, b) KZ_CONCAT_INNER(a, b)
 
 /// Returns from the calling function with the error of `expression`, a Status, if it failed.
-#define KZ_TRY(expression)                    \
-  do {                                        \
-    auto kz_status = (expression);            \
-    if (!kz_status.ok()) {                    \
-      return std::move(kz_status.error());    \
-    }                                         \
+#define KZ_TRY(expression)                 \
+  do {                                     \
+    auto kz_status = (expression);         \
+    if (!kz_status.ok()) {                 \
+      return std::move(kz_status.error()); \
+    }                                      \
   } while (false)
 
 /// Declares or assigns `target` from `expression`, a Result; returns its error from the calling function if it failed.

@@ -70,7 +70,8 @@ Status FieldReader::finish() {
   }
   for (const auto& [key, value] : header_.items()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      return make_error(ErrorCode::BadRequest, "field %.100s is unknown; PROTOCOL.md lists the fields of each message", key.c_str());
+      return make_error(ErrorCode::BadRequest, "field %.100s is unknown; PROTOCOL.md lists the fields of each message",
+                        key.c_str());
     }
   }
   return {};

@@ -57,12 +57,14 @@ Status check_predictor(const Manifest& manifest, const CodePredictorSizes& sizes
   return manifest.expect_size("codebook_size", sizes.codebook_size);
 }
 
-Result<CodecEmbeddings> open_embeddings(const Manifest& manifest, const TalkerSizes& talker, const CodePredictorSizes& predictor) {
+Result<CodecEmbeddings> open_embeddings(const Manifest& manifest, const TalkerSizes& talker,
+                                        const CodePredictorSizes& predictor) {
   KZ_TRY_ASSIGN(auto layout, manifest.table_layout(contract::kCodecEmbeddings));
   std::vector<int64_t> rows(talker.code_groups, static_cast<int64_t>(predictor.codebook_size));
   rows[0] = static_cast<int64_t>(talker.vocab_size);
   if (layout.rows != rows || layout.width != static_cast<int64_t>(talker.hidden_size)) {
-    return make_error(ErrorCode::LoadFailed, "the codec embedding table does not fit the programs; export the checkpoint again with "
+    return make_error(ErrorCode::LoadFailed,
+                      "the codec embedding table does not fit the programs; export the checkpoint again with "
                       "kz export");
   }
   KZ_TRY_ASSIGN(const Manifest::FileEntry entry, manifest.table(contract::kCodecEmbeddings));

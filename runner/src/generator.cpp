@@ -13,10 +13,11 @@ std::size_t most_codes(const Talker& talker, const CodePredictor& predictor) {
 
 Status expect_finite(Span<const float> logits, std::size_t frame, std::size_t codebook) {
   if (first_non_finite(logits) < logits.size()) {
-    return make_error(ErrorCode::NonFiniteLogits,
-                      "frame %zu, codebook %zu: the model gave a score that is not finite; export the checkpoint again, with --quant "
-                      "fp32 if it was quantised",
-                      frame, codebook);
+    return make_error(
+        ErrorCode::NonFiniteLogits,
+        "frame %zu, codebook %zu: the model gave a score that is not finite; export the checkpoint again, with --quant "
+        "fp32 if it was quantised",
+        frame, codebook);
   }
   return {};
 }
@@ -95,8 +96,9 @@ Result<StopReason> Generator::generate_frames(const GenerateRequest& request, Fr
 Status Generator::check(const GenerateRequest& request) const {
   const TalkerSizes& sizes = talker_.sizes();
   if (request.hidden_size != sizes.hidden_size) {
-    return make_error(ErrorCode::BadRequest, "the prompt is %zu wide, this talker needs %zu; use a voice and tables of this bundle",
-                      request.hidden_size, sizes.hidden_size);
+    return make_error(ErrorCode::BadRequest,
+                      "the prompt is %zu wide, this talker needs %zu; use a voice and tables of this bundle", request.hidden_size,
+                      sizes.hidden_size);
   }
   const std::size_t tokens = request.prompt.size() / sizes.hidden_size;
   if (tokens >= sizes.context_length) {

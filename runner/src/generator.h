@@ -71,10 +71,10 @@ class Generator {
   const CodecEmbeddings& embeddings_;
   Sampler sampler_;
   CodeHistory history_;
-  std::vector<int16_t> codes_;  ///< [code_groups] of the current frame
+  std::vector<int16_t> codes_;    ///< [code_groups] of the current frame
   std::vector<float> embedding_;  ///< [hidden_size] of the code drawn last
-  std::vector<float> next_;  ///< [hidden_size], the talker's next input
-  Generation done_;  ///< of the current run, so far
+  std::vector<float> next_;       ///< [hidden_size], the talker's next input
+  Generation done_;               ///< of the current run, so far
 };
 
 }  // namespace kz

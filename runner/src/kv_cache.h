@@ -30,7 +30,6 @@ class KvCache {
   /// LoadFailed when the memory cannot be had.
   static Result<KvCache> create(const KvShape& shape, std::size_t capacity, std::size_t headroom);
 
-  const KvShape& shape() const { return shape_; }
   std::size_t capacity() const { return capacity_; }
   std::size_t headroom() const { return headroom_; }
 

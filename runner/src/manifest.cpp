@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t kMaxTableSize = int64_t{1} << 24;  // rows of a group, or elements of a row
 
 Error damaged(const std::string& path, const std::string& what) {
-  return make_error(ErrorCode::LoadFailed, "%s is damaged: %s; export the checkpoint again with kz export", path.c_str(), what.c_str());
+  return make_error(ErrorCode::LoadFailed, "%s is damaged: %s; export the checkpoint again with kz export", path.c_str(),
+                    what.c_str());
 }
 
 /// A manifest cannot reach outside its folder: no absolute names, no `..`.
@@ -59,15 +60,16 @@ std::optional<CodecEmbeddings::Layout> read_layout(const Json& table) {
 Status check_versions(const Json& json, const std::string& path) {
   const Json* version = find_member(json, "contract");
   if (version == nullptr || as_int(*version) != contract::kBundleVersion) {
-    return make_error(ErrorCode::LoadFailed, "%s has contract %s, this runner needs %lld; export the checkpoint again with kz export",
-                      path.c_str(), version != nullptr ? dump_json(*version).c_str() : "none",
+    return make_error(ErrorCode::LoadFailed,
+                      "%s has contract %s, this runner needs %lld; export the checkpoint again with kz export", path.c_str(),
+                      version != nullptr ? dump_json(*version).c_str() : "none",
                       static_cast<long long>(contract::kBundleVersion));
   }
   const Json* executorch = find_member(json, "executorch");
   if (executorch == nullptr || *executorch != KZ_EXECUTORCH_VERSION) {
     return make_error(ErrorCode::LoadFailed,
-                      "%s was made for ExecuTorch %s, this runner has %s; export the checkpoint again with kz export", path.c_str(),
-                      executorch != nullptr ? dump_json(*executorch).c_str() : "none", KZ_EXECUTORCH_VERSION);
+                      "%s was made for ExecuTorch %s, this runner has %s; export the checkpoint again with kz export",
+                      path.c_str(), executorch != nullptr ? dump_json(*executorch).c_str() : "none", KZ_EXECUTORCH_VERSION);
   }
   return {};
 }
@@ -100,8 +102,8 @@ Result<Manifest> Manifest::read(const std::string& folder) {
   const std::string path = folder + "/" + contract::kManifestFile;
   auto file = MappedFile::open(path);
   if (!file.ok()) {
-    return make_error(ErrorCode::LoadFailed, "%s is not a bundle: its %s is missing or empty; make one with kz export", folder.c_str(),
-                      contract::kManifestFile);
+    return make_error(ErrorCode::LoadFailed, "%s is not a bundle: its %s is missing or empty; make one with kz export",
+                      folder.c_str(), contract::kManifestFile);
   }
   const auto bytes = file.value().bytes();
   auto json = parse_json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -154,8 +156,8 @@ Status Manifest::fill(const ManifestReader& reader) {
 Result<Manifest::FileEntry> Manifest::program(const std::string& name) const {
   const auto found = programs_.find(name);
   if (found == programs_.end()) {
-    return make_error(ErrorCode::LoadFailed, "%s has no %s; use a bundle exported from a checkpoint that has one", folder_.c_str(),
-                      name.c_str());
+    return make_error(ErrorCode::LoadFailed, "%s has no %s; use a bundle exported from a checkpoint that has one",
+                      folder_.c_str(), name.c_str());
   }
   return entry(found->second);
 }
@@ -179,9 +181,10 @@ Result<CodecEmbeddings::Layout> Manifest::table_layout(const std::string& name) 
 Status Manifest::expect_size(const char* key, std::size_t actual) const {
   const auto found = sizes_.find(key);
   if (found == sizes_.end() || found->second != static_cast<int64_t>(actual)) {
-    return make_error(ErrorCode::LoadFailed,
-                      "%s says %s is %s, its program says %zu: they come from two exports; export the checkpoint again with kz export",
-                      folder_.c_str(), key, found == sizes_.end() ? "missing" : std::to_string(found->second).c_str(), actual);
+    return make_error(
+        ErrorCode::LoadFailed,
+        "%s says %s is %s, its program says %zu: they come from two exports; export the checkpoint again with kz export",
+        folder_.c_str(), key, found == sizes_.end() ? "missing" : std::to_string(found->second).c_str(), actual);
   }
   return {};
 }

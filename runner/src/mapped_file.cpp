@@ -17,7 +17,7 @@ Error open_error(const std::string& path, const char* reason) {
 }
 
 Result<std::size_t> size_of(int descriptor, const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor, &status) != 0) {
     return open_error(path, std::strerror(errno));
   }
@@ -34,8 +34,8 @@ Result<std::size_t> size_of(int descriptor, const std::string& path) {
 
 Error wrong_size(const std::string& path, uint64_t actual, uint64_t expected) {
   return make_error(ErrorCode::LoadFailed,
-                    "%s has %llu bytes instead of %llu; it is truncated or foreign: deploy or export the bundle again", path.c_str(),
-                    static_cast<unsigned long long>(actual), static_cast<unsigned long long>(expected));
+                    "%s has %llu bytes instead of %llu; it is truncated or foreign: deploy or export the bundle again",
+                    path.c_str(), static_cast<unsigned long long>(actual), static_cast<unsigned long long>(expected));
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {

@@ -40,7 +40,7 @@ class MessageParser {
   std::size_t take_payload(Span<const uint8_t> bytes);
   Status start_message();
 
-  std::string line_;                ///< header read so far
+  std::string line_;  ///< header read so far
   bool line_complete_ = false;
   std::optional<Message> current_;  ///< whose payload is being read
   std::size_t payload_missing_ = 0;

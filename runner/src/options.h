@@ -18,9 +18,9 @@ const char* role_name(RoleName role);
 struct Options {
   bool show_version = false;
   bool show_help = false;
-  std::string bundle;                ///< folder of manifest.json
+  std::string bundle;  ///< folder of manifest.json
   RoleName role = RoleName::Generate;
-  std::optional<unsigned> threads;   ///< unset: one a performance core
+  std::optional<unsigned> threads;  ///< unset: one a performance core
   LogLevel log_level = LogLevel::Warning;
 };
 

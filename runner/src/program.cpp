@@ -37,7 +37,7 @@ Status check_file(const std::string& path, uint64_t expected_bytes) {
   }
   char head[et::Program::kMinHeadBytes] = {};
   const std::size_t head_bytes = std::fread(head, 1, sizeof head, file);
-  struct stat status {};
+  struct stat status{};
   const bool has_status = ::fstat(::fileno(file), &status) == 0;
   std::fclose(file);
   if (head_bytes == 0) {
@@ -92,8 +92,9 @@ Result<Program> Program::open(const std::string& path, uint64_t expected_bytes) 
   Program opened(std::move(file));
   const auto version = opened.read_int("contract_version");
   if (!version.ok() || version.value() != contract::kBundleVersion) {
-    return make_error(ErrorCode::LoadFailed, "%s has contract %s, this runner needs %lld; export the checkpoint again with kz export",
-                      path.c_str(), version.ok() ? std::to_string(version.value()).c_str() : "none",
+    return make_error(ErrorCode::LoadFailed,
+                      "%s has contract %s, this runner needs %lld; export the checkpoint again with kz export", path.c_str(),
+                      version.ok() ? std::to_string(version.value()).c_str() : "none",
                       static_cast<long long>(contract::kBundleVersion));
   }
   return opened;
@@ -104,8 +105,8 @@ Program::Program(std::shared_ptr<const File> file) : file_(std::move(file)) {}
 Result<int64_t> Program::read_int(const char* name) const {
   KZ_TRY_ASSIGN(const et::EValue value, read_constant(*file_->program, file_->path, name));
   if (!value.isInt()) {
-    return make_error(ErrorCode::LoadFailed, "constant %s of %s is not an integer; export the checkpoint again with kz export", name,
-                      file_->path.c_str());
+    return make_error(ErrorCode::LoadFailed, "constant %s of %s is not an integer; export the checkpoint again with kz export",
+                      name, file_->path.c_str());
   }
   return value.toInt();
 }
@@ -113,9 +114,9 @@ Result<int64_t> Program::read_int(const char* name) const {
 Result<int64_t> Program::read_int(const char* name, int64_t low, int64_t high) const {
   KZ_TRY_ASSIGN(const int64_t value, read_int(name));
   if (value < low || value > high) {
-    return make_error(ErrorCode::LoadFailed, "constant %s of %s is %lld, outside %lld to %lld; export the checkpoint again with kz export",
-                      name, file_->path.c_str(), static_cast<long long>(value), static_cast<long long>(low),
-                      static_cast<long long>(high));
+    return make_error(
+        ErrorCode::LoadFailed, "constant %s of %s is %lld, outside %lld to %lld; export the checkpoint again with kz export",
+        name, file_->path.c_str(), static_cast<long long>(value), static_cast<long long>(low), static_cast<long long>(high));
   }
   return value;
 }
@@ -123,8 +124,8 @@ Result<int64_t> Program::read_int(const char* name, int64_t low, int64_t high) c
 Result<double> Program::read_double(const char* name) const {
   KZ_TRY_ASSIGN(const et::EValue value, read_constant(*file_->program, file_->path, name));
   if (!value.isDouble()) {
-    return make_error(ErrorCode::LoadFailed, "constant %s of %s is not a number; export the checkpoint again with kz export", name,
-                      file_->path.c_str());
+    return make_error(ErrorCode::LoadFailed, "constant %s of %s is not a number; export the checkpoint again with kz export",
+                      name, file_->path.c_str());
   }
   return value.toDouble();
 }

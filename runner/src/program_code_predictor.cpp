@@ -41,8 +41,10 @@ Status check_head(const Method& head, const CodePredictorSizes& sizes) {
     return tensors.size() == 1 && tensors[0].type == ElementType::Float32 && tensors[0].elements() == width;
   };
   if (!is_row(head.inputs(), sizes.predictor_hidden_size) || !is_row(head.outputs(), sizes.codebook_size)) {
-    return make_error(ErrorCode::LoadFailed, "method %s has another shape than the bundle's sizes ask for; export the checkpoint "
-                      "again with kz export", head.name().c_str());
+    return make_error(ErrorCode::LoadFailed,
+                      "method %s has another shape than the bundle's sizes ask for; export the checkpoint "
+                      "again with kz export",
+                      head.name().c_str());
   }
   return {};
 }
@@ -61,8 +63,8 @@ Result<std::unique_ptr<ProgramCodePredictor>> ProgramCodePredictor::load(const P
   }
   const KvShape kv{sizes.layers, sizes.kv_heads, sizes.head_dim};
   KZ_TRY_ASSIGN(KvCache cache, KvCache::create(kv, sizes.code_groups, 0));
-  std::unique_ptr<ProgramCodePredictor> predictor(new ProgramCodePredictor(
-      sizes, std::move(cache), std::move(prefill), std::move(decode), std::move(heads)));
+  std::unique_ptr<ProgramCodePredictor> predictor(
+      new ProgramCodePredictor(sizes, std::move(cache), std::move(prefill), std::move(decode), std::move(heads)));
   KZ_TRY(predictor->bind_heads());
   return predictor;
 }

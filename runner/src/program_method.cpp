@@ -39,9 +39,10 @@ TensorSpec spec_of(const et::Result<et::TensorInfo>& info) {
 bool is_tensor(const et::Result<et::Tag>& tag) { return tag.ok() && *tag == et::Tag::Tensor; }
 
 Error load_error(const std::string& path, const std::string& name, et::Error reason) {
-  return make_error(ErrorCode::LoadFailed,
-                    "method %s of %s cannot be loaded (%s); export the checkpoint again with kz export, for a backend of this runner",
-                    name.c_str(), path.c_str(), et::to_string(reason));
+  return make_error(
+      ErrorCode::LoadFailed,
+      "method %s of %s cannot be loaded (%s); export the checkpoint again with kz export, for a backend of this runner",
+      name.c_str(), path.c_str(), et::to_string(reason));
 }
 
 }  // namespace
@@ -124,8 +125,9 @@ Status ProgramMethod::set_input(std::size_t index, const void* data, Span<const 
   TensorImpl tensor(type, static_cast<ssize_t>(dimensions), dims.data(), const_cast<void*>(data), order.data(), strides.data());
   const et::Error error = method_->set_input(et::EValue(Tensor(&tensor)), index);
   if (error != et::Error::Ok) {
-    return make_error(ErrorCode::ExecutionFailed, "input %zu of method %s was refused (%s); export the checkpoint again with kz export",
-                      index, name_.c_str(), et::to_string(error));
+    return make_error(ErrorCode::ExecutionFailed,
+                      "input %zu of method %s was refused (%s); export the checkpoint again with kz export", index, name_.c_str(),
+                      et::to_string(error));
   }
   return {};
 }
@@ -137,8 +139,9 @@ Status ProgramMethod::bind_output(std::size_t index, void* data, std::size_t byt
   }
   const et::Error error = method_->set_output_data_ptr(data, bytes, index);
   if (error != et::Error::Ok) {
-    return make_error(ErrorCode::ExecutionFailed, "output %zu of method %s was refused (%s); export the checkpoint again with kz export",
-                      index, name_.c_str(), et::to_string(error));
+    return make_error(ErrorCode::ExecutionFailed,
+                      "output %zu of method %s was refused (%s); export the checkpoint again with kz export", index,
+                      name_.c_str(), et::to_string(error));
   }
   return {};
 }
@@ -166,15 +169,17 @@ void ProgramMethod::copy_planned_outputs() {
 Result<et::EValue> ProgramMethod::constant_output() {
   KZ_TRY(execute());
   if (method_->outputs_size() != 1) {
-    return make_error(ErrorCode::LoadFailed, "method %s returns %zu values instead of 1; export the checkpoint again with kz export",
-                      name_.c_str(), method_->outputs_size());
+    return make_error(ErrorCode::LoadFailed,
+                      "method %s returns %zu values instead of 1; export the checkpoint again with kz export", name_.c_str(),
+                      method_->outputs_size());
   }
   return et::EValue(method_->get_output(0));
 }
 
 Result<et::EValue> read_constant(const et::Program& program, const std::string& path, const char* name) {
   if (!program.method_meta(name).ok()) {
-    return make_error(ErrorCode::LoadFailed, "%s lacks the constant %s; export the checkpoint again with kz export", path.c_str(), name);
+    return make_error(ErrorCode::LoadFailed, "%s lacks the constant %s; export the checkpoint again with kz export", path.c_str(),
+                      name);
   }
   KZ_TRY_ASSIGN(const auto method, ProgramMethod::load(nullptr, program, path, name, nullptr));
   return static_cast<ProgramMethod&>(*method).constant_output();

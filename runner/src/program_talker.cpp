@@ -50,11 +50,7 @@ Result<std::unique_ptr<ProgramTalker>> ProgramTalker::load(const Program& progra
 
 ProgramTalker::ProgramTalker(const TalkerSizes& sizes, KvCache cache, std::unique_ptr<TransformerPass> prefill,
                              std::unique_ptr<TransformerPass> decode)
-    : sizes_(sizes),
-      cache_(std::move(cache)),
-      prefill_(std::move(prefill)),
-      decode_(std::move(decode)),
-      last_(prefill_.get()) {}
+    : sizes_(sizes), cache_(std::move(cache)), prefill_(std::move(prefill)), decode_(std::move(decode)), last_(prefill_.get()) {}
 
 Status ProgramTalker::run(TransformerPass& pass, Span<const float> embeds) {
   KZ_TRY(pass.run(embeds, cache_));

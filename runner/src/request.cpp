@@ -15,7 +15,8 @@ constexpr double kMinTemperature = 1e-4;
 constexpr double kMaxFactor = 1e6;
 
 Error wrong_payload(std::size_t actual, std::size_t expected) {
-  return make_error(ErrorCode::BadPayload, "the payload has %zu bytes, the header's sizes make %zu; send both alike", actual, expected);
+  return make_error(ErrorCode::BadPayload, "the payload has %zu bytes, the header's sizes make %zu; send both alike", actual,
+                    expected);
 }
 
 /// `count` elements from `offset` bytes into the payload.

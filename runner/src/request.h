@@ -13,13 +13,13 @@ namespace kz {
 /// Speak a prompt: the `generate` message, checked against nothing but itself.
 struct GenerateRequest {
   std::string id;
-  std::size_t hidden_size = 0;   ///< D
-  std::vector<float> prompt;     ///< [tokens, D], at least one token
-  std::vector<float> trailing;   ///< [tokens, D], text that is added frame by frame; may be empty
-  std::vector<float> pad;        ///< [D], added once `trailing` is used up
+  std::size_t hidden_size = 0;  ///< D
+  std::vector<float> prompt;    ///< [tokens, D], at least one token
+  std::vector<float> trailing;  ///< [tokens, D], text that is added frame by frame; may be empty
+  std::vector<float> pad;       ///< [D], added once `trailing` is used up
   uint64_t seed = 0;
   int64_t max_frames = 1;
-  int64_t min_frames = 0;        ///< EOS cannot come before that many frames
+  int64_t min_frames = 0;  ///< EOS cannot come before that many frames
   SamplingOptions talker;
   double repetition_penalty = 1.0;
   SamplingOptions predictor;
@@ -41,8 +41,8 @@ struct EmbedRequest {
   std::vector<float> mel;  ///< [mel_frames, mel_bins]
 };
 
-/// Each fails with BadRequest when a field is missing, unknown, of the wrong type or out of range (the message names it), and with
-/// BadPayload when the payload has another size than the header says or holds a number that is not finite.
+/// Each fails with BadRequest when a field is missing, unknown, of the wrong type or out of range (the message names it), and
+/// with BadPayload when the payload has another size than the header says or holds a number that is not finite.
 Result<GenerateRequest> parse_generate(const Message& message);
 Result<DecodeRequest> parse_decode(const Message& message, std::size_t code_groups);
 Result<EmbedRequest> parse_embed(const Message& message);

@@ -89,9 +89,8 @@ void Sampler::keep_top_p(Span<const float> logits, double temperature, double to
     return;
   }
   const auto logit_of = [&](int32_t code) { return logits[static_cast<std::size_t>(code)]; };
-  std::sort(kept_.begin(), kept_.end(), [&](int32_t a, int32_t b) {
-    return logit_of(a) != logit_of(b) ? logit_of(a) < logit_of(b) : a < b;
-  });
+  std::sort(kept_.begin(), kept_.end(),
+            [&](int32_t a, int32_t b) { return logit_of(a) != logit_of(b) ? logit_of(a) < logit_of(b) : a < b; });
   const double largest = logit_of(kept_.back());
   weights_.clear();
   double total = 0.0;

@@ -11,14 +11,9 @@ namespace kz {
 namespace {
 
 std::string ready_line(const Options& options, const Role& role, unsigned threads, double load_ms) {
-  Json line{{"type", "ready"},
-            {"protocol", contract::kProtocolVersion},
-            {"contract", contract::kBundleVersion},
-            {"version", KZ_VERSION},
-            {"executorch", KZ_EXECUTORCH_VERSION},
-            {"role", role_name(options.role)},
-            {"threads", threads},
-            {"load_ms", rounded_ms(load_ms)}};
+  Json line{{"type", "ready"},       {"protocol", contract::kProtocolVersion}, {"contract", contract::kBundleVersion},
+            {"version", KZ_VERSION}, {"executorch", KZ_EXECUTORCH_VERSION},    {"role", role_name(options.role)},
+            {"threads", threads},    {"load_ms", rounded_ms(load_ms)}};
   line.update(role.describe());
   line["payload_bytes"] = 0;
   return dump_json(line) + "\n";

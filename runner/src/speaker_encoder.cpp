@@ -41,8 +41,8 @@ Status SpeakerEncoder::check_method() const {
   const auto& inputs = method_->inputs();
   const auto& outputs = method_->outputs();
   const bool fits = inputs.size() == 1 && outputs.size() == 1 && inputs[0].type == ElementType::Float32 &&
-                    inputs[0].elements() >= sizes_.max_mel_frames * sizes_.mel_bins &&
-                    outputs[0].type == ElementType::Float32 && outputs[0].elements() == sizes_.embedding_size;
+                    inputs[0].elements() >= sizes_.max_mel_frames * sizes_.mel_bins && outputs[0].type == ElementType::Float32 &&
+                    outputs[0].elements() == sizes_.embedding_size;
   if (!fits) {
     return make_error(ErrorCode::LoadFailed,
                       "method %s of the speaker encoder does not fit its constants; export the checkpoint again with kz export",
@@ -59,7 +59,8 @@ Result<Span<const float>> SpeakerEncoder::encode(Span<const float> mel) {
   KZ_TRY(method_->set_input(0, mel_.data(), {sizes.data(), 3}));
   KZ_TRY(method_->execute());
   if (first_non_finite(embedding_) < embedding_.size()) {
-    return make_error(ErrorCode::NonFiniteEmbedding, "the speaker encoder gave an embedding that is not a number; try another recording");
+    return make_error(ErrorCode::NonFiniteEmbedding,
+                      "the speaker encoder gave an embedding that is not a number; try another recording");
   }
   return Span<const float>(embedding_);
 }

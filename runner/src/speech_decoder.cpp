@@ -89,8 +89,8 @@ Status SpeechDecoder::decode(Span<const int16_t> codes, Span<float> audio) {
 Status SpeechDecoder::check_codes(Span<const int16_t> codes) const {
   for (std::size_t index = 0; index < codes.size(); ++index) {
     if (codes[index] < 0 || static_cast<std::size_t>(codes[index]) >= sizes_.codebook_size) {
-      return make_error(ErrorCode::BadPayload, "code %d of frame %zu, codebook %zu is not between 0 and %zu; check the codes", codes[index],
-                        index / sizes_.code_groups, index % sizes_.code_groups, sizes_.codebook_size - 1);
+      return make_error(ErrorCode::BadPayload, "code %d of frame %zu, codebook %zu is not between 0 and %zu; check the codes",
+                        codes[index], index / sizes_.code_groups, index % sizes_.code_groups, sizes_.codebook_size - 1);
     }
   }
   return {};
@@ -121,8 +121,10 @@ Status SpeechDecoder::decode_piece(Span<const int16_t> codes, Span<float> audio)
   states_.swap(next_states_);
   std::copy_n(audio_.begin(), audio.size(), audio.begin());
   if (const std::size_t sample = first_non_finite(audio); sample < audio.size()) {
-    return make_error(ErrorCode::NonFiniteAudio, "the speech decoder gave a sample that is not a number, %zu samples into its chunk; "
-                      "export the checkpoint again, with --quant fp32 if it was quantised", sample);
+    return make_error(ErrorCode::NonFiniteAudio,
+                      "the speech decoder gave a sample that is not a number, %zu samples into its chunk; "
+                      "export the checkpoint again, with --quant fp32 if it was quantised",
+                      sample);
   }
   return {};
 }

@@ -31,7 +31,7 @@ uint64_t peak_rss_bytes() {
   if (const auto kib = high_water_mark_kib(); kib > 0) {
     return kib * 1024;
   }
-  struct rusage usage {};
+  struct rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) {
     return 0;
   }

@@ -59,9 +59,10 @@ Status TransformerPass::check_counts() const {
   const std::size_t inputs = kFirstPast + 2 * shape_.kv.layers;
   const std::size_t outputs = shape_.result_widths.size() + 2 * shape_.kv.layers;
   if (method_->inputs().size() != inputs || method_->outputs().size() != outputs) {
-    return make_error(ErrorCode::LoadFailed,
-                      "method %s has %zu inputs and %zu outputs instead of %zu and %zu; export the checkpoint again with kz export",
-                      method_->name().c_str(), method_->inputs().size(), method_->outputs().size(), inputs, outputs);
+    return make_error(
+        ErrorCode::LoadFailed,
+        "method %s has %zu inputs and %zu outputs instead of %zu and %zu; export the checkpoint again with kz export",
+        method_->name().c_str(), method_->inputs().size(), method_->outputs().size(), inputs, outputs);
   }
   return {};
 }
@@ -113,6 +114,7 @@ Status TransformerPass::run(Span<const float> embeds, KvCache& cache) {
   const std::size_t rows = embeds.size() / shape_.width;
   const std::size_t past = cache.used();
   const std::size_t past_rows = shape_.past_dynamic ? std::max<std::size_t>(past, 1) : max_past_;
+  KZ_TRY(check_room(rows, past_rows, cache));
   const std::size_t pad = shape_.tokens - rows;
   fill_embeds(embeds);
   fill_positions(rows, past);
@@ -126,6 +128,16 @@ Status TransformerPass::run(Span<const float> embeds, KvCache& cache) {
   }
   cache.advance(rows);
   ++calls_;
+  return {};
+}
+
+Status TransformerPass::check_room(std::size_t rows, std::size_t past_rows, const KvCache& cache) const {
+  const bool fits = rows >= 1 && rows <= shape_.tokens && past_rows <= max_past_ && cache.used() + rows <= cache.capacity() &&
+                    shape_.tokens - rows <= cache.used() + cache.headroom();
+  if (!fits) {
+    return make_error(ErrorCode::ExecutionFailed, "method %s cannot take %zu rows behind %zu of %zu; shorten the text",
+                      method_->name().c_str(), rows, cache.used(), cache.capacity());
+  }
   return {};
 }
 

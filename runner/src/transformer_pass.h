@@ -37,7 +37,7 @@ class TransformerPass {
   static Result<std::unique_ptr<TransformerPass>> create(std::unique_ptr<Method> method, PassShape shape);
 
   /// Runs `rows` embeddings [rows, D] (1 <= rows <= T) at the cache's next positions and appends their keys and values.
-  /// The cache must have headroom for T - rows more rows than it has used, and room for `rows`.
+  /// ExecutionFailed when they do not fit the cache or the method.
   Status run(Span<const float> embeds, KvCache& cache);
 
   /// Result `index` of the last run, [width]; the caller may overwrite it. Valid until the next run.
@@ -55,6 +55,7 @@ class TransformerPass {
   Status check_inputs();
   Status check_outputs() const;
   Status allocate();
+  Status check_room(std::size_t rows, std::size_t past_rows, const KvCache& cache) const;
   void fill_embeds(Span<const float> embeds);
   void fill_positions(std::size_t rows, std::size_t past);
   void fill_mask(std::size_t rows, std::size_t past, std::size_t columns);

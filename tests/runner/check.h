@@ -78,16 +78,16 @@ inline int run_all_tests() {
 
 }  // namespace kz::test
 
-#define TEST(name)                                                        \
-  static void test_##name();                                              \
+#define TEST(name)                                                             \
+  static void test_##name();                                                   \
   static const kz::test::Registration registration_##name(#name, test_##name); \
   static void test_##name()
 
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      kz::test::fail(__FILE__, __LINE__, "not true: " #condition);         \
-    }                                                                      \
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) {                                            \
+      kz::test::fail(__FILE__, __LINE__, "not true: " #condition); \
+    }                                                              \
   } while (false)
 
 #define CHECK_EQUAL(actual, expected) kz::test::check_equal(__FILE__, __LINE__, #actual, actual, expected)

@@ -35,7 +35,7 @@ class Runner:
     """One runner process; a context manager. `ready` is its first message."""
 
     def __init__(self, bundle: Path, role: str, *arguments: str, preset: Preset = "release") -> None:
-        command = [built_runner(preset), "--bundle", bundle, "--role", role, *arguments]
+        command = [str(built_runner(preset)), "--bundle", str(bundle), "--role", role, *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -69,7 +69,7 @@ class Runner:
         limits = {"seed": 0, "max_frames": 100, "min_frames": 2}
         payload = b"".join(part.astype("<f4").tobytes() for part in (prompt, trailing, pad))
         self.send({"type": "generate", "id": "g", **header, **limits, **options}, payload)
-        frames = []
+        frames: list[Codes] = []
         while True:
             answer, payload = self.receive()
             if answer["type"] != "frame":

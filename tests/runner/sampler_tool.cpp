@@ -3,9 +3,10 @@
 //   in   {"logits": [floats], "previous": [ids], "options": {...}, "seed": u64, "frame": n, "codebook": n, "draws": n}
 //   out  {"kept": [ids, ascending], "codes": [one a draw]}
 //
-// `previous`: codebook-0 ids emitted so far. `options`, all of them optional: greedy, temperature, top_k, top_p as in the runner's
-// protocol; repetition_penalty; suppress_from (first id that is never drawn, but for eos), eos, forbid_eos. Without suppress_from
-// nothing is suppressed. Draw d uses the noise of frame `frame` + d. A line that is not a case ends the tool with exit code 1.
+// `previous`: codebook-0 ids emitted so far. `options`, all of them optional: greedy, temperature, top_k, top_p as in the
+// runner's protocol; repetition_penalty; suppress_from (first id that is never drawn, but for eos), eos, forbid_eos. Without
+// suppress_from nothing is suppressed. Draw d uses the noise of frame `frame` + d. A line that is not a case ends the tool with
+// exit code 1.
 
 #include <cstdio>
 #include <iostream>

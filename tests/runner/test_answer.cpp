@@ -1,5 +1,4 @@
 #include "answer.h"
-
 #include "check.h"
 
 namespace kz {
@@ -10,7 +9,8 @@ std::string text_of(Span<const char> line) { return {line.data(), line.size()}; 
 }  // namespace
 
 TEST(lines_have_one_form) {
-  CHECK_EQUAL(answer_line("audio", "7", Json{{"samples", 3}}, 12), "{\"type\":\"audio\",\"id\":\"7\",\"samples\":3,\"payload_bytes\":12}\n");
+  CHECK_EQUAL(answer_line("audio", "7", Json{{"samples", 3}}, 12),
+              "{\"type\":\"audio\",\"id\":\"7\",\"samples\":3,\"payload_bytes\":12}\n");
 }
 
 TEST(frame_lines_equal_other_lines) {

@@ -1,11 +1,10 @@
-#include "channel.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <thread>
 
+#include "channel.h"
 #include "check.h"
 
 namespace kz {
@@ -28,7 +27,9 @@ class Client {
   int input() const { return to_runner_[0]; }
   int output() const { return from_runner_[1]; }
 
-  void send(const std::string& bytes) const { CHECK(::write(to_runner_[1], bytes.data(), bytes.size()) == ssize_t(bytes.size())); }
+  void send(const std::string& bytes) const {
+    CHECK(::write(to_runner_[1], bytes.data(), bytes.size()) == ssize_t(bytes.size()));
+  }
 
   std::string read(std::size_t size) const {
     std::string bytes(size, '\0');

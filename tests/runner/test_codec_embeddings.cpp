@@ -1,9 +1,8 @@
-#include "codec_embeddings.h"
-
 #include <cstdio>
 #include <cstring>
 
 #include "check.h"
+#include "codec_embeddings.h"
 
 namespace kz {
 namespace {

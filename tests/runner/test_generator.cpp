@@ -1,10 +1,9 @@
-#include "generator.h"
-
 #include <functional>
 #include <optional>
 
 #include "allocation_count.h"
 #include "check.h"
+#include "generator.h"
 
 namespace kz {
 namespace {
@@ -52,7 +51,7 @@ class FakeTalker final : public Talker {
   uint64_t kv_copied_bytes() const override { return 10 * (decodes_ + 1); }
 
   std::vector<std::size_t> chunks;
-  std::vector<float> inputs;                                                        ///< of decode, one after another
+  std::vector<float> inputs;  ///< of decode, one after another
   std::function<int32_t(std::size_t frame)> favourite = [](std::size_t) { return 1; };
   std::function<void(std::size_t frame, Span<float> logits)> adjust = [](std::size_t, Span<float>) {};
   Status failure;
@@ -134,7 +133,7 @@ struct Fixture {
   Fixture() {
     const std::size_t rows = kVocab + 2 * kCodes;
     for (std::size_t row = 0; row < rows; ++row) {
-      table.push_back(float(row));       // group 0: 0 to 5; group 1: 6 to 9; group 2: 10 to 13
+      table.push_back(float(row));  // group 0: 0 to 5; group 1: 6 to 9; group 2: 10 to 13
       table.push_back(float(row) / 10);
     }
     request.hidden_size = kWidth;

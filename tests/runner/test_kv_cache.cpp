@@ -1,6 +1,5 @@
-#include "kv_cache.h"
-
 #include "check.h"
+#include "kv_cache.h"
 
 namespace kz {
 

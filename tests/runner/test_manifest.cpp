@@ -1,9 +1,8 @@
-#include "manifest.h"
-
 #include <cstdio>
 
 #include "check.h"
 #include "json.h"
+#include "manifest.h"
 
 namespace kz {
 namespace {

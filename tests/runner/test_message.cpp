@@ -1,9 +1,8 @@
-#include "message.h"
-
 #include <cstring>
 
 #include "check.h"
 #include "contract.h"
+#include "message.h"
 
 namespace kz {
 namespace {

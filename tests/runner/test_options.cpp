@@ -1,6 +1,5 @@
-#include "options.h"
-
 #include "check.h"
+#include "options.h"
 
 namespace kz {
 namespace {

@@ -1,8 +1,7 @@
-#include "request.h"
-
 #include <cstring>
 
 #include "check.h"
+#include "request.h"
 
 namespace kz {
 namespace {

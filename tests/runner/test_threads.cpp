@@ -1,6 +1,5 @@
-#include "threads.h"
-
 #include "check.h"
+#include "threads.h"
 
 namespace kz {
 

@@ -1,7 +1,6 @@
-#include "transformer_pass.h"
-
 #include "check.h"
 #include "fake_method.h"
+#include "transformer_pass.h"
 
 namespace kz {
 namespace {
@@ -20,7 +19,10 @@ std::vector<TensorSpec> input_specs() {
   return {{ElementType::Float32, {1, kTokens, kWidth}, false},
           {ElementType::Int64, {kTokens}, false},
           {ElementType::Float32, {1, kTokens, kMaxPast + int32_t(kTokens)}, false},
-          past, past, past, past};
+          past,
+          past,
+          past,
+          past};
 }
 
 std::vector<TensorSpec> output_specs() {
@@ -39,7 +41,8 @@ PassShape pass_shape() {
   return shape;
 }
 
-/// Writes row r of new tensor n (keys of layer 0, 1, values of layer 0, 1) as 100 * n + position, and the sum of embeds as result.
+/// Writes row r of new tensor n (keys of layer 0, 1, values of layer 0, 1) as 100 * n + position, and the sum of embeds as
+/// result.
 void write_positions(FakeMethod& method) {
   const auto* positions = static_cast<const int64_t*>(method.bound_inputs[1].data);
   for (std::size_t tensor = 0; tensor < 2 * kLayers; ++tensor) {
@@ -103,9 +106,9 @@ TEST(a_short_chunk_is_right_aligned) {
   CHECK(f.pass->run(kOneRow, f.cache).ok());
   CHECK_EQUAL(std::vector<float>(f.method->input(0), f.method->input(0) + 6), (std::vector<float>{0, 0, 0, 0, 7, 8}));
   CHECK_EQUAL(positions_of(*f.method), (std::vector<int64_t>{0, 0, 0}));
-  CHECK_EQUAL(mask_of(*f.method), (std::vector<float>{kDrop, 0, kDrop, kDrop,      // pad rows see themselves
-                                                      kDrop, kDrop, 0, kDrop,      //
-                                                      kDrop, kDrop, kDrop, 0}));   // and nobody sees them
+  CHECK_EQUAL(mask_of(*f.method), (std::vector<float>{kDrop, 0, kDrop, kDrop,     // pad rows see themselves
+                                                      kDrop, kDrop, 0, kDrop,     //
+                                                      kDrop, kDrop, kDrop, 0}));  // and nobody sees them
   CHECK(f.method->output(1) == f.cache.keys(0, -2));
   CHECK_EQUAL(f.cache.used(), std::size_t{1});
 }
@@ -143,6 +146,16 @@ TEST(a_failure_leaves_the_cache_as_it_was) {
   f.method->failure = make_error(ErrorCode::ExecutionFailed, "out of order");
   CHECK_EQUAL(f.pass->run(kThreeRows, f.cache).error().message, "out of order");
   CHECK_EQUAL(f.cache.used(), std::size_t{0});
+}
+
+TEST(rows_that_do_not_fit_are_refused) {
+  Fixture f;
+  CHECK(!f.pass->run({}, f.cache).ok());
+  CHECK(!f.pass->run(std::vector<float>(8), f.cache).ok());
+  f.cache.advance(7);
+  CHECK(!f.pass->run(kThreeRows, f.cache).ok());
+  CHECK(f.pass->run(kOneRow, f.cache).ok());
+  CHECK_CONTAINS(f.pass->run(kOneRow, f.cache).error().message, "method fake cannot take 1 rows behind 8 of 8");
 }
 
 TEST(a_static_past_is_masked_and_new_rows_are_copied_in) {
