@@ -23,6 +23,8 @@ COMMANDS = {
     "bundle": "Show and verify what was exported.",
     "devices": "List adb and ssh devices and what is deployed on them.",
     "deploy": "Bring a bundle and the runner to a device.",
+    "doctor": "Check this machine and a device.",
+    "build": "Build the runner for a device.",
     "bench": "Time the runner on this machine.",
     "export": "Export a checkpoint into a bundle.",
     "checkpoint": "Look at a checkpoint, or make a random one.",

@@ -12,7 +12,8 @@
     ├── RunnerError               exit 10  the runner is missing, died, answered garbage or reported an error
     ├── DeviceError               exit 11  a device that is missing, unreachable or refuses
     ├── FrameCapReached           exit 12  speech stopped by the frame cap, not by its own end
-    └── PhrasesFailed             exit 13  a batch in which some phrases have no sound
+    ├── PhrasesFailed             exit 13  a batch in which some phrases have no sound
+    └── ChecksFailed              exit 14  kz doctor found something bad
 
 A message says what failed and what to do next, in one line.
 """
@@ -75,3 +76,7 @@ class FrameCapReached(KazeiaError):
 
 class PhrasesFailed(KazeiaError):
     exit_code = 13
+
+
+class ChecksFailed(KazeiaError):
+    exit_code = 14

@@ -91,9 +91,9 @@ class RemoteDevice(Device):
         return description.parse(self.name, self.run(description.script(self.folder)).stdout)
 
     def open_runner(self, bundle: Path, arguments: Sequence[str]) -> Channel:
-        deployment = self._find_deployment(bundle)
+        deployment = self.deployment_folder(bundle)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        script = f"{self.folder}/{layout.DEPLOYMENTS}/{deployment}/{layout.LAUNCH_SCRIPT}"
+        script = f"{deployment}/{layout.LAUNCH_SCRIPT}"
         command = [SHELL, script, run_id, *arguments]
         stream = self.open(" ".join(quote(word) for word in command))
         try:
@@ -101,6 +101,14 @@ class RemoteDevice(Device):
         except BaseException:
             stream.close()
             raise
+
+    def deployment_folder(self, bundle: Path) -> str:
+        """Where the newest deployment of `bundle` is.
+
+        Raises:
+            DeviceError: there is none, or its files were changed.
+        """
+        return f"{self.folder}/{layout.DEPLOYMENTS}/{self._find_deployment(bundle)}"
 
     def _find_deployment(self, bundle: Path) -> str:
         """The id of the newest deployment of `bundle`, whose files are those whose hashes were checked.
