@@ -2,7 +2,7 @@
 
     check tools and SDKs ─► cmake --preset TARGET ─► build ─► kz_runner and its libraries in the output folder
 
-The Android build has never been run by this project's tests, which have no NDK; docs/building.md says what was checked.
+The Android build has never been run by this project's tests, which have no NDK; deploy/building.md says what was checked.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ def _target(options: BuildOptions, scratch: Path) -> Iterator[tuple[Path, list[s
 
 def _android_package(options: BuildOptions) -> Path:
     if options.ndk is None or options.executorch is None:
-        raise UsageError("an Android build needs --ndk DIR (Android's NDK) and --executorch PREFIX (see docs/building.md)")
+        raise UsageError("an Android build needs --ndk DIR (Android's NDK) and --executorch PREFIX (see deploy/building.md)")
     if not (options.ndk / NDK_TOOLCHAIN).is_file():
         raise UsageError(f"{options.ndk} is no Android NDK: it has no {NDK_TOOLCHAIN}; download r27 or newer and unpack it")
     configs = ("lib/cmake/ExecuTorch/executorch-config.cmake", "share/cmake/executorch-config.cmake")
     if not any((options.executorch / config).is_file() for config in configs):
-        raise UsageError(f"{options.executorch} is no install prefix of ExecuTorch: it has no {configs[0]}; see docs/building.md")
+        raise UsageError(f"{options.executorch} is no install prefix of ExecuTorch: it has no {configs[0]}; see deploy/building.md")
     return options.executorch.absolute()
 
 
