@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from . import linux
 from .adbd import Adbd
 from .needs import unavailable
 
@@ -91,7 +93,12 @@ class Adb:
         log = (self.home / "adb.log").open("ab")
         with log:
             self._server = subprocess.Popen(
-                command, env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=lambda: linux.die_with_parent(signal.SIGKILL),  # a test run that is killed leaves no server
             )
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
