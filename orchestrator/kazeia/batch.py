@@ -51,7 +51,7 @@ def speak_list(
     if first is not None:
         with contextlib.closing(speaking(chain([first], tasks))) as outcomes:
             for outcome in outcomes:
-                index.add(_keep(outcome, index.folder))
+                index.add(_keep(outcome, index))
                 tally.add(outcome)
                 progress(tally.progress())
     index.compact()
@@ -73,7 +73,7 @@ def _undone(phrases: PhraseList, index: Index, preparer: Preparer, tally: Tally)
             yield task
 
 
-def _keep(outcome: Outcome, folder: Path) -> Record:
+def _keep(outcome: Outcome, index: Index) -> Record:
     """Write the sound, if it is a good one, and describe what came of the phrase."""
     phrase, speech = outcome.task.phrase, outcome.speech
     record = Record(
@@ -97,7 +97,8 @@ def _keep(outcome: Outcome, folder: Path) -> Record:
         record.total_ms, record.first_audio_ms = statistics.total_ms, statistics.first_audio_ms
         record.device = statistics.device
         if outcome.status == "ok":
-            path = folder / record.output
+            path = index.folder / record.output
+            index.announce(record.output)
             record.clamped_samples = write_wav(path, speech.samples, speech.sample_rate)
             record.sha256, record.bytes = _settle(path)
     return record

@@ -25,6 +25,8 @@ INDEX_NAME = "index.jsonl"
 LOCK_NAME = ".lock"
 OUTPUT_NAME = re.compile(r"\d{6,}(-[^/\0]*)?\.wav")
 LEFT_OVER = re.compile(r"\.(index\.jsonl|\d{6,}.*)\.part")
+LOCK_BYTES = 512
+"""The lock's content: the process, and the file it is writing, filled up with line feeds."""
 NOTHING = -1
 NUMBER_LIMIT = 10_000_000
 """Phrases a list may have; each takes 8 bytes of memory."""
@@ -80,11 +82,11 @@ class Index:
         except OSError as error:
             raise UsageError(f"cannot write in {folder}: {error.strerror}; choose another folder with -o") from None
         try:
-            self._take_lock()
-            self._remove_left_overs()
+            unfinished = self._take_lock()
             self._file = self.path.open("a+b")
             self._offsets = array("q")
             self._superseded = self._load()
+            self._remove_left_overs(unfinished)
             self.compact()
         except OSError as error:
             os.close(self._lock)
@@ -120,6 +122,10 @@ class Index:
         except OSError:
             return False
 
+    def announce(self, output: str) -> None:
+        """Say that a WAV file is about to be written, so that it is known as ours should its record never come."""
+        os.pwrite(self._lock, f"{os.getpid()}\n{output}\n".encode().ljust(LOCK_BYTES, b"\n"), 0)
+
     def add(self, record: Record) -> None:
         """Write a record to the disk; whatever file of the phrase it does not account for goes first."""
         before = self.get(record.number)
@@ -135,9 +141,11 @@ class Index:
 
     def records(self) -> Iterator[Record]:
         """The newest records in the list's order."""
-        for number in range(len(self._offsets)):
-            if (record := self.get(number)) is not None:
-                yield record
+        with self.path.open("rb") as file:
+            for offset in self._offsets:
+                if offset != NOTHING:
+                    file.seek(offset)
+                    yield msgspec.json.decode(file.readline(), type=Record)
 
     def compact(self) -> None:
         """Rewrite the index in the list's order, without what was superseded."""
@@ -154,19 +162,26 @@ class Index:
         self._offsets = array("q")
         self._superseded = self._load()
 
-    def _take_lock(self) -> None:
+    def _take_lock(self) -> str:
+        """Lock the folder; the file that the batch before was writing last."""
+        process, _, unfinished = os.pread(self._lock, LOCK_BYTES, 0).decode(errors="replace").strip().partition("\n")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            process = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
             raise UsageError(
-                f"another kz batch (process {process}) is writing to {self.folder}; wait for it, or choose another folder with -o"
+                f"another kz batch (process {process or 'unknown'}) is writing to {self.folder}; "
+                "wait for it, or choose another folder with -o"
             ) from None
-        os.truncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        self.announce("")
+        return unfinished
 
-    def _remove_left_overs(self) -> None:
-        """Temporary files of a batch that was killed."""
+    def _remove_left_overs(self, unfinished: str) -> None:
+        """What a batch that was killed left: temporary files, and a result whose record never came."""
+        number = OUTPUT_NAME.fullmatch(unfinished) and int(unfinished[:-4].partition("-")[0])
+        if number:
+            record = self.get(number)
+            if record is None or (record.status, record.output) != ("ok", unfinished):
+                self._remove_output(unfinished)
         for entry in os.scandir(self.folder):
             if LEFT_OVER.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 os.unlink(entry.path)

@@ -99,11 +99,11 @@ class Preparer:
         given = {name: getattr(phrase, name) for name in ("speaker", "instruct", "language", "text_mode", "max_frames")}
         changes = {name: value for name, value in given.items() if value is not None}
         options = dataclasses.replace(self._options, seed=seed, **changes)
-        refusal, digest = None, ""
+        refusal = None
         try:
             options, digest = self._with_voice(options, phrase.voice or self._options.voice)
         except KazeiaError as error:
-            refusal = str(error)
+            refusal, digest = str(error), f"none called {phrase.voice}"
         retry_seeds = tuple(retry_seed(seed, attempt) for attempt in range(1, self._retries + 1)) if own_seed is None else ()
         return Task(phrase, options, self._inputs(phrase.text, options, digest), retry_seeds, refusal)
 
