@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -69,14 +68,8 @@ class Service:
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
-            self.stop()
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        status = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        assert not [line for line in self.log if "Traceback" in line], self.log
-        return status
+            self.process.terminate()
+        self._end()
 
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
@@ -131,6 +124,12 @@ class Service:
         pid = self.process.pid
         tasks = Path(f"/proc/{pid}/task").iterdir()
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+    def _end(self) -> int:
+        status = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert not [line for line in self.log if "Traceback" in line], self.log
+        return status
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError):

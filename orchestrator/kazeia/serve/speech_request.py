@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from kazeia.bundle import Bundle
-from kazeia.errors import KazeiaError
+from kazeia.errors import KazeiaError, UsageError
 from kazeia.languages import AUTO, resolve_language
 from kazeia.sampling import Overrides, check_seed, resolve_sampling
 from kazeia.serve.api_error import ApiError, speaking_error
@@ -71,11 +71,14 @@ def parse_request(body: bytes, bundle: Bundle) -> SpeechRequest:
     if request.voice not in (names := voice_names(bundle)):
         known = ", ".join(names) or "none yet; make one with kz voice add NAME RECORDING"
         raise ApiError(400, "unknown_voice", f"unknown voice {request.voice!r}; this service has {known}", "voice")
+    try:
+        resolve_language(request.language, bundle.manifest.model.languages)
+    except UsageError as error:
+        raise ApiError(400, "unknown_language", str(error), "language") from None
     if request.seed is None:
         request.seed = secrets.randbits(SEED_BITS)
     try:
         effective_text(request.input)
-        resolve_language(request.language, bundle.manifest.model.languages)
         check_seed(request.seed)
         resolve_sampling(bundle.manifest.sampling, speak_options(request, bundle).sampling)
     except KazeiaError as error:
