@@ -118,7 +118,7 @@ def _last_run(device: RemoteDevice) -> Check:
     done = device.run(
         f"cd {quote(device.folder)}/{layout.RUNS} 2>/dev/null || exit 0\n"
         'r=$(ls -1t | head -n 1); [ -n "$r" ] || exit 0\n'
-        f'cat "$r/status" 2>/dev/null || echo running\ntail -c {LOG_BYTES} "$r/log" 2>/dev/null'
+        f'echo "$(cat "$r/status" 2>/dev/null || echo running)"\ntail -c {LOG_BYTES} "$r/log" 2>/dev/null'
     )
     status, _, log = done.stdout.partition("\n")
     if not status:

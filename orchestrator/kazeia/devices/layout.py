@@ -35,5 +35,5 @@ def content_id(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:ID_LETTERS]
 
 
-FINGERPRINT = f"find . ! -name {VERIFIED} ! -type d -exec stat -L -c '%n %s %Y %i' {{}} + | sort"
+FINGERPRINT = f"find . ! -name {VERIFIED} ! -type d -exec stat -L -c '%n %s %y %i' {{}} + | sort"
 """In a deployment: one line a file, other once a file was changed."""
