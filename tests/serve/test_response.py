@@ -13,6 +13,7 @@ from kazeia.bundle import Bundle
 from kazeia.bundle_choice import BUILTIN
 from kazeia.serve import speech_response
 from kazeia.serve.job import Chunk, Job
+from kazeia.serve.limits import UNREAD_RESPONSES
 from kazeia.serve.metrics import Metrics
 from kazeia.serve.speech_queue import QueueFull, SpeechQueue
 from kazeia.serve.speech_request import SpeechRequest
@@ -52,6 +53,9 @@ class UnreadQueue(SpeechQueue):
     @property
     def jobs(self) -> int:
         return len(self._open_jobs)
+
+    def start_next(self) -> None:
+        assert self._next_job() is not None
 
 
 def _never() -> Synthesizer:
@@ -127,5 +131,17 @@ def test_a_full_queue_says_when_to_ask_again_and_has_room_once_a_job_is_released
         assert full.value.retry_after_s >= 1
         queue.release(jobs[0])
         queue.submit(jobs[2])
+
+    asyncio.run(scenario())
+
+
+def test_too_many_replies_that_nobody_reads_are_refused_too() -> None:
+    async def scenario() -> None:
+        queue = UnreadQueue()
+        for _ in range(UNREAD_RESPONSES + 1):
+            queue.submit(make_job())
+            queue.start_next()
+        with pytest.raises(QueueFull):
+            queue.submit(make_job())
 
     asyncio.run(scenario())

@@ -7,8 +7,8 @@ DEFAULT_PORT = 8125
 DEFAULT_QUEUE = 32
 """Requests that may wait; one more gets 429."""
 
-UNREAD_RESPONSES = 64
-"""Finished speech whose readers are slow; each holds at most one context of 16-bit sound."""
+UNREAD_RESPONSES = 32
+"""Speech whose readers are slow; each holds at most one context of 16-bit sound, 4 MB. More get 429."""
 
 REQUEST_TIMEOUT_S = 300.0
 """From admission until the last sample is ready, waiting included."""

@@ -100,7 +100,8 @@ class SpeechQueue:
             QueueFull: too many wait, or too many are still being read.
         """
         with self._changed:
-            if len(self._waiting) >= self._limit or len(self._open_jobs) > self._limit + UNREAD_RESPONSES:
+            unread = len(self._open_jobs) - len(self._waiting)
+            if len(self._waiting) >= self._limit or unread > UNREAD_RESPONSES:
                 raise QueueFull(max(1, math.ceil(self._mean_s * len(self._waiting))))
             self._waiting.append(job)
             self._open_jobs.add(job)
