@@ -394,6 +394,32 @@ def test_a_sound_whose_record_never_came_does_not_stay(kz: Kz, phrases: Path, ou
     assert sorted(sounds(out))[3:] == ["000004-Something-else.wav"]
 
 
+def test_a_full_disk_ends_the_batch_and_a_rerun_goes_on(
+    kz: Kz, phrases: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        if len(sounds(out)) == 3:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        outcome = kz("batch", phrases, "-o", out)
+    assert outcome.status == 8
+    assert f"cannot write in {out}: No space left on device; free some space" in outcome.err
+    assert batch(kz, phrases, out)["done_before"] == 2
+    assert len(sounds(out)) == 4
+
+
+def test_devices_and_a_cluster_exclude_each_other(kz: Kz, phrases: Path, out: Path) -> None:
+    assert "--devices does not go with --dask" in kz.fails("batch", phrases, "-o", out, "--devices", "local", "--dask", "x:1")
+
+
+def test_a_list_may_come_from_standard_input(phrases: Path, out: Path) -> None:
+    command = [sys.executable, "-c", "from kazeia.cli import main; main()", "batch", "-", "-o", str(out)]
+    subprocess.run(command, input=phrases.read_bytes(), check=True, capture_output=True)
+    assert [record["text"] for record in index_of(out)] == LINES, "nothing else reads standard input"
+
+
 def test_an_index_never_reaches_outside_its_folder(tmp_path: Path) -> None:
     victim = tmp_path / "victim.wav"
     victim.touch()

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from kazeia.audio import write_wav
 from kazeia.batch_index import Index, Record
 from kazeia.batch_tally import Progress, Summary, Tally
+from kazeia.errors import AudioError
 from kazeia.files import sha256
 from kazeia.phrase_tasks import Outcome, Preparer, Task
 from kazeia.phrases import Phrase, PhraseList, Survey
@@ -51,11 +52,21 @@ def speak_list(
     if first is not None:
         with contextlib.closing(speaking(chain([first], tasks))) as outcomes:
             for outcome in outcomes:
-                index.add(_keep(outcome, index))
+                with _writing(index.folder):
+                    index.add(_keep(outcome, index))
                 tally.add(outcome)
                 progress(tally.progress())
-    index.compact()
+    with _writing(index.folder):
+        index.compact()
     return tally.summary(sum(record.number > survey.phrases for record in index.records()))
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AudioError(f"cannot write in {folder}: {error.strerror}; free some space and run the command again") from None
 
 
 def output_name(phrase: Phrase) -> str:

@@ -7,6 +7,7 @@ that a crash cut short is dropped. Only places of lines are held in memory.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -83,7 +84,7 @@ class Index:
             raise UsageError(f"cannot write in {folder}: {error.strerror}; choose another folder with -o") from None
         try:
             unfinished = self._take_lock()
-            self._file = self.path.open("a+b")
+            self._file = self.path.open("ab", buffering=0)
             self._offsets = array("q")
             self._superseded = self._load()
             self._remove_left_overs(unfinished)
@@ -127,15 +128,20 @@ class Index:
         os.pwrite(self._lock, f"{os.getpid()}\n{output}\n".encode().ljust(LOCK_BYTES, b"\n"), 0)
 
     def add(self, record: Record) -> None:
-        """Write a record to the disk; whatever file of the phrase it does not account for goes first."""
+        """Write a record to the disk; whatever file of the phrase it does not account for goes first.
+
+        Raises:
+            OSError: the disk is full; the record does not count.
+        """
         before = self.get(record.number)
         if before is not None and (record.status != "ok" or before.output != record.output):
             self._remove_output(before.output)
         if record.status != "ok":
             self._remove_output(record.output)
         offset = self._file.seek(0, os.SEEK_END)
-        self._file.write(msgspec.json.encode(record) + b"\n")
-        self._file.flush()
+        line = msgspec.json.encode(record) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(self._file.fileno())
         self._superseded += self._note(record.number, offset)
 
@@ -158,7 +164,7 @@ class Index:
             file.flush()
             os.fsync(file.fileno())
         self._file.close()
-        self._file = self.path.open("a+b")
+        self._file = self.path.open("ab", buffering=0)
         self._offsets = array("q")
         self._superseded = self._load()
 
@@ -195,20 +201,20 @@ class Index:
     def _load(self) -> int:
         """Note where the records are; drop a torn last line. How many records were superseded."""
         superseded = offset = 0
-        self._file.seek(0)
-        for line_number, line in enumerate(self._file, 1):
-            if not line.endswith(b"\n"):
-                self._file.truncate(offset)
-                break
-            try:
-                record = msgspec.json.decode(line, type=Record)
-            except msgspec.DecodeError as error:
-                raise UsageError(
-                    f"{self.path}, line {line_number} is not a result of this kz ({error}); "
-                    "choose another folder with -o, or move the index away to speak the list anew"
-                ) from None
-            superseded += self._note(record.number, offset)
-            offset += len(line)
+        with self.path.open("rb") as file:
+            for line_number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    self._file.truncate(offset)
+                    break
+                try:
+                    record = msgspec.json.decode(line, type=Record)
+                except msgspec.DecodeError as error:
+                    raise UsageError(
+                        f"{self.path}, line {line_number} is not a result of this kz ({error}); "
+                        "choose another folder with -o, or move the index away to speak the list anew"
+                    ) from None
+                superseded += self._note(record.number, offset)
+                offset += len(line)
         return superseded
 
     def _note(self, number: int, offset: int) -> int:

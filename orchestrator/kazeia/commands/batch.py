@@ -10,7 +10,7 @@ import click
 
 from kazeia.commands.output import print_json, say, status_line
 from kazeia.commands.speak import command as speak_command
-from kazeia.errors import PhrasesFailed
+from kazeia.errors import PhrasesFailed, UsageError
 
 if TYPE_CHECKING:
     from kazeia.batch_tally import Progress, Summary
@@ -79,6 +79,8 @@ def _prepare(options: dict[str, Any], survey: Survey) -> tuple[Bundle, Preparer,
     from kazeia.bundle_choice import open_bundle
     from kazeia.phrase_tasks import Preparer, check_options
 
+    if options["dask"] is not None and options["devices"] is not None:
+        raise UsageError("--devices does not go with --dask: each worker uses its own machine's device; set $KZ_DEVICE there")
     bundle = open_bundle(options["bundle"])
     if notice := bundle.manifest.builtin:
         say(notice)
@@ -87,7 +89,9 @@ def _prepare(options: dict[str, Any], survey: Survey) -> tuple[Bundle, Preparer,
     if options["dask"] is not None:
         from kazeia.dask_batch import Cluster
 
-        cluster = Cluster(options["dask"], options["bundle"], preparer.manifest_sha256, options["threads"], options["decode_on"])
+        # The workers have folders of their own.
+        folder = None if options["bundle"] is None else str(bundle.folder)
+        cluster = Cluster(options["dask"], folder, preparer.manifest_sha256, options["threads"], options["decode_on"])
         return bundle, preparer, cluster.speak
     return bundle, preparer, lambda tasks: _speak_here(tasks, options)
 
