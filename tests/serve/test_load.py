@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,6 +56,27 @@ def test_two_hundred_requests_sixteen_at_a_time_are_each_answered_with_their_own
         replies = list(pool.map(lambda number: service.speak(text(number), **fields(number)), range(REQUESTS)))
     assert [reply.status for reply in replies] == REQUESTS * [200]
     assert [reply.body[HEADER_BYTES:] for reply in replies] == wanted
+
+
+def test_runners_killed_under_load_cost_only_the_requests_they_were_speaking(service: Service, alone: Synthesizer) -> None:
+    wanted = [expected(alone, number) for number in range(60)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        replies = [pool.submit(service.speak, text(number), **fields(number)) for number in range(60)]
+        for done in (10, 25, 40):
+            replies[done].exception()
+            os.kill(service.children()[0], signal.SIGKILL)
+    lost = 0
+    for reply, sound in zip(replies, wanted, strict=True):
+        if isinstance(reply.exception(), (http.client.IncompleteRead, ConnectionError)):
+            lost += 1
+        elif (answer := reply.result()).status == 503:
+            assert answer.error["code"] == "runner_failed"
+            lost += 1
+        else:
+            assert answer.body[HEADER_BYTES:] == sound
+    assert lost <= 3
+    assert 1 <= service.metric("kazeia_runner_restarts_total") <= 3
+    assert len(service.children()) == 2
 
 
 def test_memory_stays_flat_over_many_more(service: Service) -> None:

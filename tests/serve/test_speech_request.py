@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kazeia.bundle import Bundle
+from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import AudioError, BundleError, DeviceError, KazeiaError, NothingToSay, RunnerError, UsageError, VoiceError
 from kazeia.serve.api_error import ApiError, speaking_error
-from kazeia.serve.speech_request import parse_request, speak_options, voice_names
+from kazeia.serve.speech_request import SpeechRequest, parse_request, speak_options, voice_names
 from tests.serve.service import speech_body
 from tests.support.bundles import fake_model, write_fake_bundle
 
@@ -65,3 +68,25 @@ def test_every_failure_has_its_status_and_speaks_of_fields(
     answer = speaking_error(error)
     assert (answer.status, answer.param) == (status, param)
     assert message in answer.message
+
+
+values = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
+bodies = st.binary() | st.builds(
+    lambda fields: json.dumps(speech_body(**fields)).encode(),
+    st.dictionaries(st.sampled_from([*SpeechRequest.__struct_fields__, "other"]), values, max_size=4),
+)
+
+
+@given(bodies)
+def test_any_body_is_either_a_request_or_refused(body: bytes) -> None:
+    bundle = Bundle.open(BUILTIN)
+    try:
+        request = parse_request(body, bundle)
+    except ApiError as refusal:
+        answer = refusal
+    else:
+        assert request.seed is not None
+        assert request.voice in voice_names(bundle)
+        return
+    assert answer.status in (400, 404)
+    assert json.loads(answer.body())["error"]["message"]

@@ -203,3 +203,19 @@ def test_http_1_0_gets_a_length_so_that_an_early_end_shows(scripted: Scripted) -
     reply = scripted.exchange(head % len(body) + body)
     assert reply is not None
     assert int(reply.headers["content-length"]) == len(reply.body) == HEADER_BYTES + 6 * FRAME_BYTES
+
+
+def test_requests_sent_ahead_on_one_connection_are_answered_in_order(scripted: Scripted) -> None:
+    bodies = [json.dumps(speech_body(seed=seed, stream=False)).encode() for seed in (NORMAL, REFUSES, NORMAL)]
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", scripted.port), PATIENCE_S) as link:
+        link.sendall(b"".join(head % len(body) + body for body in bodies))
+        statuses = []
+        file = link.makefile("rb")
+        for _ in bodies:
+            statuses.append(int(file.readline().split()[1]))
+            length = 0
+            while (line := file.readline().strip().lower()) != b"":
+                length = int(line.split(b":")[1]) if line.startswith(b"content-length") else length
+            assert len(file.read(length)) == length > 0
+    assert statuses == [200, 503, 200]
