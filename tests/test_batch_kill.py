@@ -73,8 +73,11 @@ class Batch:
     def run(self) -> float:
         """Run it to a good end; the seconds it took."""
         started = time.monotonic()
-        assert self.start().wait(LONGEST_RUN_S) == 0, self.folder.with_suffix(".log").read_text()[-2000:]
+        assert self.start().wait(LONGEST_RUN_S) == 0, self.log()
         return time.monotonic() - started
+
+    def log(self) -> str:
+        return self.folder.with_suffix(".log").read_text()[-2000:]
 
     def results(self) -> dict[str, str]:
         """What is in the folder, by SHA-256; checked against the index."""
@@ -106,14 +109,16 @@ def disturb(batch: Batch, kinds: dict[str, Kill], reference: dict[str, str], too
     names = list(kinds)
     while sum(done.values()) < KILLS or batch.folder.exists():
         running = batch.start()
+        killed = False
         if sum(done.values()) < KILLS:
             name = names[sum(done.values()) % len(names)]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.wait(chance.uniform(0.3, 0.7 * took_s))
-            if running.poll() is None and kinds[name](running):
+            if running.poll() is None and (killed := kinds[name](running)):
                 done[name] += 1
         status = running.wait(LONGEST_RUN_S)
         reruns += 1
+        assert killed or status == 0, batch.log()
         if status == 0:
             assert batch.results() == reference
             shutil.rmtree(batch.folder)
