@@ -161,7 +161,8 @@ while [ $# -gt 0 ]; do
   parts="$parts .$1.part"
   shift 3
 done
-digest $parts | while read -r d f; do
+sums=$(digest $parts) || exit
+echo "$sums" | while read -r d f; do
   f=${{f#'*'}}
   if [ ".$d.part" = "$f" ]; then mv -f "$f" "$d" && echo right; else rm -f "$f"; fi
 done""",

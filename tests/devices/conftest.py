@@ -79,7 +79,7 @@ def voice(tmp_path: Path) -> Path:
     return path
 
 
-class speaking_bundle:  # noqa: N801 -- a small namespace
+class speaking_bundle:
     """The built-in bundle."""
 
     def __init__(self) -> None:

@@ -188,7 +188,7 @@ def test_something_else_on_the_servers_port(monkeypatch: pytest.MonkeyPatch) -> 
             client.close()
 
         threading.Thread(target=greet, daemon=True).start()
-        with pytest.raises(DeviceError, match="the adb server at 127.0.0.1:.* does not answer"):
+        with pytest.raises(DeviceError, match=r"the adb server at 127\.0\.0\.1:\d+ does not answer"):
             AdbServer().devices()
 
 

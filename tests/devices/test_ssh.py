@@ -147,7 +147,7 @@ def test_a_network_that_stalls_in_a_push_is_given_up(
         sshd.write_home(client_home, port=link.port)
         server = device(sshd, link.port)
         server.run("true")
-        with pytest.raises(DeviceError, match="takes no data|was lost"):
+        with pytest.raises(DeviceError, match=r"takes no data|was lost"):
             server.push(tmp_path / "file", 0, 30_000_000, "file", lambda _: link.stall())
         link.flow()
 
