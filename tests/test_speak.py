@@ -136,6 +136,8 @@ def test_ctrl_c_leaves_no_file_and_no_runner(tmp_path: Path) -> None:
     assert b"interrupted" in errors
     assert b"Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+    while any(map(_is_running, children)) and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert not [child for child in children if _is_running(child)]
 
 
