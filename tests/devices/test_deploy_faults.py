@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kazeia import deployment, deployment_checks, device_store
+from kazeia import deployment_checks, device_store
 from kazeia.devices.adb import AdbDevice
 from kazeia.devices.choice import choose_remote
 from kazeia.home import load_state
