@@ -48,7 +48,7 @@ def read_elf(path: Path) -> Elf:
         needed, runpaths = _dynamic(data)
     except OSError as error:
         raise RunnerError(f"cannot read {path}: {error.strerror}; name a runner with --runner") from None
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, OverflowError):
         raise RunnerError(f"{path} is not a program for Linux or Android; name a runner with --runner") from None
     origin = str(path.resolve().parent)
     folders = [part for runpath in runpaths for part in runpath.split(":") if part]

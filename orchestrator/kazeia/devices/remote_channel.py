@@ -50,9 +50,7 @@ class RemoteChannel(Channel):
             return data
         data = self._stream.read(size, timeout_s)
         if not data and not self._over:
-            self._learn_end(1.0)
-            if self._status in (None, 0):  # it ends well only when its input ends, which was not our doing
-                raise self._device.lost("cut the connection to the runner, which ended with it")
+            self._explain_end()
         return data
 
     def ready(self) -> bool:
@@ -94,6 +92,19 @@ class RemoteChannel(Channel):
             said = next((line.strip() for line in reversed(lines) if line.strip()), "the connection was cut")
             raise RunnerError(f"the runner on {self._device.name} did not start ({said[:200]}); run kz deploy again")
         return after
+
+    def _explain_end(self) -> None:
+        """The stream has ended: did the runner, or the connection?
+
+        Raises:
+            DeviceError: the connection did.
+        """
+        try:
+            self._learn_end(1.0)
+        except DeviceError as error:
+            raise DeviceError(f"{error} (it was lost while the runner worked)") from None
+        if self._status in (None, 0):  # it ends well only when its input ends, which was not our doing
+            raise self._device.lost("cut the connection to the runner, which ended with it")
 
     def _learn_end(self, patience_s: float) -> None:
         """Give the runner `patience_s` to end, end it, and learn its status and last words.

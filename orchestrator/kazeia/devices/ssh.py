@@ -149,6 +149,7 @@ class SshDevice(RemoteDevice):
             raise DeviceError(
                 f"{self.name} cannot be reached ({reason}); check the address and that sshd runs there (Termux: sshd, port 8022)"
             ) from None
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: a peer that acknowledges nothing is gone after this
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * WRITE_TIMEOUT_S))
         return connection
