@@ -141,7 +141,9 @@ def test_kills_with_a_tablet(kz: Kz, adb: Adb, adbd: Adbd, phrases: Path, tmp_pa
     undisturbed.run()
 
     def kill_adb_server(batch: subprocess.Popen[bytes]) -> bool:
-        killed = [_kill(pid) for pid in _descendants(os.getpid()) if str(adb.port) in _command(pid) and "server" in _command(pid)]
+        # Not only the test's own child: a server that a client started is nobody's child. The port is only this test's.
+        servers = [pid for pid in _processes() if str(adb.port) in _command(pid) and "server" in _command(pid)]
+        killed = [_kill(pid) for pid in servers]
         time.sleep(0.3)
         adb.connect(adbd)  # a device on a cable comes back by itself, one on the network must be called
         return bool(killed)
@@ -161,6 +163,10 @@ def _descendants(pid: int) -> list[int]:
             for child in (task / "children").read_text().split():
                 found += [int(child), *_descendants(int(child))]
     return found
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _command(pid: int) -> str:
