@@ -211,14 +211,9 @@ def test_every_object_comes_out_as_it_went_in(tmp_path_factory: pytest.TempPathF
 
 
 @given(st.binary(), st.sampled_from(["plain", "tsv", "csv", "jsonl"]))
-def test_no_bytes_do_anything_but_parse_or_be_refused(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, format: Format
-) -> None:
-    try:
+def test_any_bytes_parse_or_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, format: Format) -> None:
+    with contextlib.suppress(UsageError):
         found = read(tmp_path_factory.mktemp("lists"), data, format=format)
-    except UsageError as error:
-        assert "line" in str(error) or "UTF-" in str(error)
-    else:
         assert [phrase.number for phrase in found] == list(range(1, len(found) + 1))
 
 
