@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, NoReturn, TypeAlias, get_args
+from typing import BinaryIO, Literal, NoReturn, TypeAlias
 
 import msgspec
 
@@ -275,6 +275,3 @@ def _check(phrase: Phrase) -> None:
 def _twin_key(name: str) -> bytes:
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
     return hashlib.blake2b(folded.encode(), digest_size=TWIN_KEY_BYTES).digest()
-
-
-FORMATS: tuple[Format, ...] = get_args(Format)
