@@ -91,8 +91,7 @@ def write_wav(path: Path, samples: Floats, sample_rate: int) -> int:
         raise AudioError(f"cannot write {path}: {samples.size} samples are too many for a WAV file; speak shorter texts")
     if path.exists() and not path.is_file():
         raise AudioError(f"cannot write {path}: it is not an ordinary file; name another one")
-    # Clamped while still float: what an integer conversion makes of larger values differs between processors.
-    levels = np.rint(np.clip(samples, -1.0, 1.0) * FULL_SCALE).astype("<i2")
+    levels = to_levels(samples)
     try:
         with atomic_write(path) as file, wave.open(file, "wb") as sound:
             sound.setnchannels(1)
@@ -102,6 +101,13 @@ def write_wav(path: Path, samples: Floats, sample_rate: int) -> int:
     except OSError as error:
         raise AudioError(f"cannot write {path}: {error.strerror}; choose another place") from None
     return int(np.count_nonzero(np.abs(samples) > 1.0))
+
+
+def to_levels(samples: Floats) -> NDArray[np.int16]:
+    """Samples as 16-bit numbers, little-endian, clamped; the same on every processor."""
+    # Clamped while still float: what an integer conversion makes of larger values differs between processors.
+    levels: NDArray[np.int16] = np.rint(np.clip(samples, -1.0, 1.0) * FULL_SCALE).astype("<i2")
+    return levels
 
 
 def _refuse_foreign(path: Path, head: bytes) -> None:

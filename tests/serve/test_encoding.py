@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from kazeia.audio import write_wav
-from kazeia.serve.encoding import FlacStream, Whole, make_encoder, to_levels, wav_header
+from kazeia.audio import to_levels, write_wav
+from kazeia.serve.encoding import FlacStream, Whole, make_encoder, wav_header
 from kazeia.serve.speech_response import content_disposition
 
 RATE = 24000

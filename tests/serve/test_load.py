@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kazeia.audio import to_levels
 from kazeia.bundle_choice import BUILTIN
-from kazeia.serve.encoding import to_levels
 from kazeia.synthesis import Options, Synthesizer
 from tests.serve.service import Service
 

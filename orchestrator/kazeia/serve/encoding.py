@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from kazeia.audio import FULL_SCALE
+from kazeia.audio import to_levels
 from kazeia.serve.speech_request import AudioFormat
 
 Floats = NDArray[np.float32]
@@ -111,12 +111,6 @@ def make_encoder(audio_format: AudioFormat, sample_rate: int, *, stream: bool) -
     if audio_format == "pcm":
         return PcmStream()
     return WavStream(sample_rate) if audio_format == "wav" else FlacStream(sample_rate)
-
-
-def to_levels(samples: Floats) -> NDArray[np.int16]:
-    """The 16-bit levels `kz speak` writes for these samples: clamped, then rounded to even."""
-    levels: NDArray[np.int16] = np.rint(np.clip(samples, -1.0, 1.0) * FULL_SCALE).astype("<i2")
-    return levels
 
 
 def wav_header(sample_rate: int, size_bytes: int) -> bytes:
