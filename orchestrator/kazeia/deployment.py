@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kazeia.bundle import Bundle
-from kazeia.deployment_checks import check_chip, check_libraries, check_space, check_version
+from kazeia.deployment_checks import check_chip, check_libraries, check_memory, check_space, check_version
 from kazeia.deployment_parts import Parts, choose_runner, collect
 from kazeia.device_store import SEGMENT_BYTES, Blob, DeviceStore, Inventory
 from kazeia.devices import layout
@@ -151,9 +151,8 @@ class _Sender:
 
 def _checks(bundle: Bundle, device: RemoteDevice, description: Description, parts: Parts, options: Options) -> list[str]:
     """Everything that can be told before the device is written to; returns notes."""
-    notes = []
-    if note := check_chip(device.name, description, bundle.manifest):
-        notes.append(note)
+    possible = (check(device.name, description, bundle.manifest) for check in (check_chip, check_memory))
+    notes = [note for note in possible if note]
     libraries = [path.rpartition("/")[2] for path in parts.programs if path.startswith(f"{layout.LIBRARIES}/")]
     check_libraries(device, description, bundle.manifest, libraries)
     if description.busy_pids:

@@ -73,6 +73,18 @@ def check_libraries(device: RemoteDevice, description: Description, manifest: Ma
         )
 
 
+def check_memory(device: str, description: Description, manifest: Manifest) -> str | None:
+    """A note if the system would kill the runner for memory, as far as can be told from the programs' sizes."""
+    programs = {program.file for program in manifest.programs.values()}
+    needed_bytes = sum(file.bytes for file in manifest.files if file.name in programs)
+    if description.memory_bytes is None or description.memory_bytes >= needed_bytes:
+        return None
+    return (
+        f"{device} has {description.memory_bytes / 1e6:,.0f} MB of memory left, the programs take {needed_bytes / 1e6:,.0f} MB; "
+        "close other apps there before you speak"
+    )
+
+
 def check_space(device: str, free_bytes: int, missing: Iterable[Blob]) -> None:
     """Is there room for the files, for a piece of the largest that is held twice, and a margin?
 

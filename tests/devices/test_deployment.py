@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -311,6 +313,23 @@ def test_a_device_that_does_not_name_its_chip_is_a_note(kz: Kz, adbd: Adbd, fake
     outcome = kz("deploy", fake_bundle, "--json")
     assert outcome.err.splitlines()[-1] == f"kz: adb:{adbd.serial} does not name its chip; the bundle is for SM8750"
     assert outcome.json["notes"] == [f"adb:{adbd.serial} does not name its chip; the bundle is for SM8750"]
+
+
+def test_too_little_memory_is_a_note(kz: Kz, adbd: Adbd, fake_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = AdbDevice.describe
+    monkeypatch.setattr(AdbDevice, "describe", lambda self: dataclasses.replace(describe(self), memory_bytes=10))
+    note = f"adb:{adbd.serial} has 0 MB of memory left, the programs take 0 MB; close other apps there before you speak"
+    assert deployed(kz, fake_bundle, "--dry-run")["notes"] == [note]
+
+
+def test_a_deploy_leaves_standard_input_alone(kz: Kz, adbd: Adbd, fake_bundle: Path) -> None:
+    """A shell loop that reads a list and deploys in between must not lose the rest of its list."""
+    code = "import sys; from kazeia.cli import run; run(sys.argv[1:]); print(sys.stdin.read(), end='')"
+    command = [sys.executable, "-c", code, "deploy", str(fake_bundle), "--runner", str(runner_path()), "--json"]
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, input="second\nthird\n", capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines()[1:] == ["second", "third"]
+    assert not [event for event in adbd.events("open") if event["service"].startswith(("tcp:", "reverse:"))], "no forwards"
 
 
 def test_the_launch_script_of_a_tablet_with_slow_cores(

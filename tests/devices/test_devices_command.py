@@ -16,7 +16,7 @@ from tests.support.sandbox import HOST_CPU, Sandbox
 from tests.support.sshd import Sshd
 
 KEYS = {
-    "name", "state", "advice", "folder", "model", "soc", "abi", "android", "free_bytes", "deployed", "busy_pids",
+    "name", "state", "advice", "folder", "model", "soc", "abi", "android", "free_bytes", "memory_bytes", "deployed", "busy_pids",
 }  # fmt: skip
 
 

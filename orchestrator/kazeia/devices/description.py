@@ -39,6 +39,8 @@ class Description:
     """Android's version; empty on other systems."""
     free_bytes: int
     """On the file system of Kazeia's folder."""
+    memory_bytes: int | None = None
+    """Memory that programs could have now; None where the system does not tell."""
     core_khz: dict[int, int] = field(default_factory=dict)
     """Top clock by core; empty where the system does not tell."""
     deployed: list[dict[str, Any]] = field(default_factory=list)
@@ -62,6 +64,7 @@ echo "machine=$(uname -m)"
 echo "host=$(hostname 2>/dev/null)"
 d={quote(folder)}
 while [ ! -d "$d" ]; do case $d in */*) d=${{d%/*}}; [ -n "$d" ] || d=/ ;; *) d=. ;; esac; done
+echo "memory=$(grep MemAvailable /proc/meminfo 2>/dev/null)"
 echo "df=$(df -kP "$d" | tail -n 1)"
 for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq; do
   n=${{f#*/cpu/cpu}}
@@ -108,6 +111,7 @@ def parse(name: str, text: str) -> Description:
         machine=_MACHINES.get(abi, abi),
         android=first.get("android", ""),
         free_bytes=free_bytes,
+        memory_bytes=_kilobytes(first.get("memory", "")),
         core_khz=_cores(values.get("core", [])),
         deployed=[listing for text in values.get("deployed", []) if (listing := _listing(text))],
         busy_pids=[int(pid) for pid in values.get("busy", []) if pid.isdigit()],
@@ -118,6 +122,12 @@ def _free_bytes(line: str) -> int | None:
     """The available kilobytes of a line of `df -kP`: file system, blocks, used, available, capacity, mount point."""
     columns = line.split()
     return int(columns[3]) * 1024 if len(columns) >= 6 and columns[3].isdigit() else None
+
+
+def _kilobytes(line: str) -> int | None:
+    """Bytes of a line of `/proc/meminfo`: name, number, kB."""
+    columns = line.split()
+    return int(columns[1]) * 1024 if len(columns) == 3 and columns[1].isdigit() else None
 
 
 def _cores(entries: list[str]) -> dict[int, int]:
