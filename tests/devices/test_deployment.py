@@ -27,6 +27,7 @@ from kazeia.voices import Voice, save_voice
 from tests.support.adbd import Adbd
 from tests.support.bundles import edit_manifest, fake_model, write_fake_bundle
 from tests.support.command import Kz, Outcome
+from tests.support.runners import copied_runner
 from tests.support.sandbox import TABLET, Sandbox
 
 ROOT = "/data/local/tmp/kazeia"
@@ -208,8 +209,7 @@ def listed(kz: Kz, name: str) -> dict[str, object]:
 
 def test_another_runner_is_a_new_deployment_and_the_models_stay(kz: Kz, adbd: Adbd, fake_bundle: Path, tmp_path: Path) -> None:
     first = deployed(kz, fake_bundle)
-    other = tmp_path / "kz_runner"
-    other.write_bytes(runner_path().read_bytes() + b"\0")
+    other = copied_runner(tmp_path)
     second = deployed(kz, fake_bundle, "--runner", other)
     assert second["sent"] == ["kz_runner", "deployment.json"]
     assert first["deployment"] != second["deployment"]

@@ -59,7 +59,14 @@ def main() -> None:
         sys.stdout.buffer.flush()
         time.sleep(60)
     if fault == "not a number":
-        answer({"type": "error", "id": request["id"], "code": "non_finite_logits", "message": "frame 1, codebook 0: logits are not numbers"})
+        answer(
+            {
+                "type": "error",
+                "id": request["id"],
+                "code": "non_finite_logits",
+                "message": "frame 1, codebook 0: logits are not numbers",
+            }
+        )
     if fault == "hangs":
         time.sleep(600)
     if fault == "silence":
