@@ -105,7 +105,8 @@ def _android_package(options: BuildOptions) -> Path:
         raise UsageError(f"{options.ndk} is no Android NDK: it has no {NDK_TOOLCHAIN}; download r27 or newer and unpack it")
     configs = ("lib/cmake/ExecuTorch/executorch-config.cmake", "share/cmake/executorch-config.cmake")
     if not any((options.executorch / config).is_file() for config in configs):
-        raise UsageError(f"{options.executorch} is no install prefix of ExecuTorch: it has no {configs[0]}; see deploy/building.md")
+        lacks = f"it has no {configs[0]}; see deploy/building.md"
+        raise UsageError(f"{options.executorch} is no install prefix of ExecuTorch: {lacks}")
     return options.executorch.absolute()
 
 
