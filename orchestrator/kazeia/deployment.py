@@ -80,16 +80,14 @@ def deploy(bundle: Bundle, device: RemoteDevice, options: Options, progress: Pro
         parts = collect(bundle, runner, options.voices, description, options.log_level, Path(scratch))
         notes = _checks(bundle, device, description, parts, options)
         store = DeviceStore(device)
-        store.probe()
-        inventory = store.inventory(parts.all.values(), parts.deployment, parts.bundle, list(parts.all))
+        inventory = _look(store, parts)
         missing = _missing(parts.all, inventory)
         check_space(device.name, description.free_bytes, missing.values())
         sender = _Sender(store, inventory, missing, progress)
-        pruned = 0
         if not options.dry_run:
             _transfer(bundle, device, store, parts, inventory, sender)
-            pruned = _prune(store, parts) if options.prune else 0
             _remember(device)
+        pruned = _prune(store, parts) if options.prune and not options.dry_run else 0
     return Deployment(
         device=device.name,
         folder=device.folder,
@@ -161,6 +159,12 @@ def _checks(bundle: Bundle, device: RemoteDevice, description: Description, part
             raise DeviceError(f"{busy}; let it end before kz deploy --prune removes what it uses")
         notes.append(f"{busy}: it keeps its files, the next one uses the new ones")
     return notes
+
+
+def _look(store: DeviceStore, parts: Parts) -> Inventory:
+    """Can the folder be used, and what is in it?"""
+    store.probe()
+    return store.inventory(parts.all.values(), parts.deployment, parts.bundle, list(parts.all))
 
 
 def _missing(blobs: dict[str, Blob], inventory: Inventory) -> dict[str, Blob]:
