@@ -50,6 +50,7 @@ def ssh_name(sshd: Sshd) -> str:
 def device_name(request: pytest.FixtureRequest) -> str:
     """The same tablet, by both ways."""
     if request.param == "ssh":
+        request.getfixturevalue("adb")  # kz devices asks adb too, which must not be the user's
         return str(request.getfixturevalue("ssh_name"))
     return f"adb:{request.getfixturevalue('adbd').serial}"
 
