@@ -44,6 +44,7 @@ def speak(kz: Kz, fake_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             "other protocol",
             "speaks protocol 2, contract 1, version 0.1.0; this kz needs 1, 1 and 0.1.0: install the same kazeia on both sides",
         ),
+        ("other files", "loaded another talker.pte than this bundle has; run kz deploy again"),
         ("killed", "was killed (signal 9), most likely for memory; close other programs or use a smaller"),
         ("crashes", "ended early (status 139): segmentation fault in layer 3; try again"),
         ("garbage", "answered garbage"),

@@ -194,7 +194,7 @@ Result<Manifest::FileEntry> Manifest::entry(const std::string& file) const {
   if (found == file_bytes_.end()) {
     return damaged(folder_ + "/" + contract::kManifestFile, "it does not list the file " + file);
   }
-  return FileEntry{folder_ + "/" + file, found->second};
+  return FileEntry{file, folder_ + "/" + file, found->second};
 }
 
 }  // namespace kz

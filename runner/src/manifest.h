@@ -17,6 +17,7 @@ class Manifest {
 
   /// A file of the bundle.
   struct FileEntry {
+    std::string name;  ///< in the bundle
     std::string path;  ///< below the folder given to `read`
     uint64_t bytes = 0;
   };

@@ -62,14 +62,15 @@ bool takes_value(const std::string& option) {
 }  // namespace
 
 const char kUsage[] =
-    "kz_runner --bundle DIR --role generate|decode|embed [--threads N] [--log-level error|warning|info|debug]\n"
+    "kz_runner --bundle DIR --role generate|decode|embed [--threads N] [--hash-files] [--log-level L]\n"
     "kz_runner --version\n"
     "\n"
     "Runs the programs of a bundle for a client on standard input and output (runner/PROTOCOL.md).\n"
     "  --bundle DIR     folder that kz export wrote\n"
     "  --role ROLE      generate: codes from prompts; decode: sound from codes; embed: voices from mels\n"
     "  --threads N      1 to 256; default: one for each performance core\n"
-    "  --log-level L    what goes to standard error; default: warning\n"
+    "  --hash-files     tell the SHA-256 of every file that was loaded\n"
+    "  --log-level L    what goes to standard error: error, warning (default), info or debug\n"
     "  --version        versions and backends as one line of JSON\n";
 
 const char* role_name(RoleName role) {
@@ -93,6 +94,8 @@ Result<Options> parse_options(Span<char* const> arguments) {
       options.show_version = true;
     } else if (option == "--help") {
       options.show_help = true;
+    } else if (option == "--hash-files") {
+      options.hash_files = true;
     } else if (!takes_value(option)) {
       return make_error(ErrorCode::BadUsage, "unknown option %.100s; kz_runner --help lists them", option.c_str());
     } else if (++index == arguments.size()) {

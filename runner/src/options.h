@@ -20,6 +20,7 @@ struct Options {
   bool show_help = false;
   std::string bundle;  ///< folder of manifest.json
   RoleName role = RoleName::Generate;
+  bool hash_files = false;  ///< say in `ready` what was loaded
   std::optional<unsigned> threads;  ///< unset: one a performance core
   LogLevel log_level = LogLevel::Warning;
 };

@@ -1,8 +1,13 @@
 #include "service.h"
 
+#include <future>
+#include <map>
+
 #include "answer.h"
 #include "contract.h"
+#include "file_hashes.h"
 #include "log.h"
+#include "manifest.h"
 #include "program.h"
 #include "stats.h"
 #include "threads.h"
@@ -10,11 +15,25 @@
 namespace kz {
 namespace {
 
-std::string ready_line(const Options& options, const Role& role, unsigned threads, double load_ms) {
+using Hashes = std::map<std::string, std::string>;
+
+/// The hashes `options` ask for; empty when they ask for none.
+Result<Hashes> hash_files(const Options& options) {
+  if (!options.hash_files) {
+    return Hashes{};
+  }
+  KZ_TRY_ASSIGN(const Manifest manifest, Manifest::read(options.bundle));
+  return hash_role_files(manifest, options.role);
+}
+
+std::string ready_line(const Options& options, const Role& role, const Hashes& hashes, unsigned threads, double load_ms) {
   Json line{{"type", "ready"},       {"protocol", contract::kProtocolVersion}, {"contract", contract::kBundleVersion},
             {"version", KZ_VERSION}, {"executorch", KZ_EXECUTORCH_VERSION},    {"role", role_name(options.role)},
             {"threads", threads},    {"load_ms", rounded_ms(load_ms)}};
   line.update(role.describe());
+  if (options.hash_files) {
+    line["files"] = hashes;
+  }
   line["payload_bytes"] = 0;
   return dump_json(line) + "\n";
 }
@@ -65,11 +84,14 @@ Status serve(const Options& options, Channel& channel) {
   if (!set_thread_count(threads)) {
     log_message(LogLevel::Warning, "cannot compute on %u threads; the runtime's own number is used", threads);
   }
+  // Reading everything once more takes a while: another core does it meanwhile.
+  auto hashing = std::async(std::launch::async, hash_files, options);
   const auto role = load_role(options);
-  if (!role.ok()) {
-    return report(role.error(), channel);
+  const auto hashes = hashing.get();
+  if (!role.ok() || !hashes.ok()) {
+    return report(role.ok() ? hashes.error() : role.error(), channel);
   }
-  KZ_TRY(channel.send(ready_line(options, *role.value(), threads, stopwatch.elapsed_ms())));
+  KZ_TRY(channel.send(ready_line(options, *role.value(), hashes.value(), threads, stopwatch.elapsed_ms())));
   return serve_requests(*role.value(), channel);
 }
 

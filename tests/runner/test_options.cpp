@@ -25,6 +25,8 @@ TEST(all_options) {
   CHECK(options.value().role == RoleName::Decode);
   CHECK_EQUAL(options.value().bundle, "b");
   CHECK(options.value().threads == 3u);
+  CHECK(!options.value().hash_files);
+  CHECK(parse({"--hash-files", "--role", "decode", "--bundle", "b"}).value().hash_files);
   CHECK(options.value().log_level == LogLevel::Debug);
 }
 

@@ -38,7 +38,19 @@ def main() -> None:
         sys.exit(1)
     protocol = 2 if fault == "other protocol" else 1
     versions = {"version": "0.1.0", "executorch": "1.5.1", "backends": ["xnnpack"]}
-    answer({"type": "ready", "protocol": protocol, "contract": 1, **versions, "role": role, "threads": 1, "load_ms": 1.0})
+    files = {"talker.pte": "0" * 64} if fault == "other files" else {}
+    answer(
+        {
+            "type": "ready",
+            "files": files,
+            "protocol": protocol,
+            "contract": 1,
+            **versions,
+            "role": role,
+            "threads": 1,
+            "load_ms": 1.0,
+        }
+    )
     while role == "decode":
         request = read_request()
         silence = b"\x00" * (4 * 1920 * request["frames"])

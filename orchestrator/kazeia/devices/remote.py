@@ -94,7 +94,7 @@ class RemoteDevice(Device):
         deployment = self.deployment_folder(bundle)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
         script = f"{deployment}/{layout.LAUNCH_SCRIPT}"
-        command = [SHELL, script, run_id, *arguments]
+        command = [SHELL, script, run_id, "--hash-files", *arguments]
         stream = self.open(" ".join(quote(word) for word in command))
         try:
             return RemoteChannel(self, stream, run_id)
