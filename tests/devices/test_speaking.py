@@ -204,7 +204,7 @@ def crash(sandbox: Sandbox, pid: int) -> None:
 @pytest.mark.parametrize("loss", ["cut", "lose", "die"])
 def test_a_device_lost_while_it_speaks(speaker: Speaker, kz: Kz, adbd: Adbd, loss: str, sandbox: Sandbox) -> None:
     deployed(kz)
-    adbd.faults = Faults(trips=(Trip("shell", loss, after_bytes=400, name="launch.sh"),))  # type: ignore[arg-type]
+    adbd.faults = Faults(trips=(Trip("shell", loss, after_bytes=900, name="launch.sh"),))  # type: ignore[arg-type]
     message = speaker.fails()
     assert message.startswith(f"kz: adb:{adbd.serial} ")
     cut_off = "cut the connection to the runner, which ended with it; check that it is on, unlocked and connected, then try again"
@@ -216,7 +216,7 @@ def test_a_device_that_dies_takes_its_runner_along_and_speaks_again(
     speaker: Speaker, kz: Kz, adbd: Adbd, adb: object, sandbox: Sandbox
 ) -> None:
     deployed(kz)
-    adbd.faults = Faults(trips=(Trip("shell", "die", after_bytes=400, name="launch.sh"),))
+    adbd.faults = Faults(trips=(Trip("shell", "die", after_bytes=900, name="launch.sh"),))
     assert speaker.fails("--device", f"adb:{adbd.serial}")
     adbd.come_back()
     adb("disconnect", adbd.serial)  # type: ignore[operator]
@@ -255,7 +255,7 @@ def test_a_device_that_hangs_is_given_up_after_the_time_limit(
     monkeypatch.setattr(runner_client.RunnerClient.receive, "__defaults__", (2.0,))
     monkeypatch.setattr(remote_channel, "KILL_TIMEOUT_S", 1.0)
     monkeypatch.setattr("kazeia.devices.adb_server.OPEN_TIMEOUT_S", 1.0)
-    adbd.faults = Faults(trips=(Trip("shell", "hang", after_bytes=400, name="launch.sh", times=0), Trip("link", "hang", 3000)))
+    adbd.faults = Faults(trips=(Trip("shell", "hang", after_bytes=900, name="launch.sh", times=0), Trip("link", "hang", 3500)))
     started = time.monotonic()
     message = speaker.fails()
     assert message.startswith(f"kz: adb:{adbd.serial} does not answer (waited ")
