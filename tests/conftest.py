@@ -9,7 +9,6 @@ import pytest
 from tests.support.bundles import write_fake_bundle
 from tests.support.command import Kz
 
-
 RACING = ("tests/devices/", "tests/serve/", "tests/test_support_", "tests/test_batch_", "tests/test_dask_", "tests/test_speak")
 """Tests whose other side is a process of its own: a busy machine may be late. A failure is tried once more and reported."""
 
