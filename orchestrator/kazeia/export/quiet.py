@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -23,3 +25,22 @@ def quiet() -> Iterator[None]:
             yield
         finally:
             logging.disable(disabled)
+
+
+@contextlib.contextmanager
+def silent_libraries() -> Iterator[None]:
+    """Drop what C++ libraries print straight to the descriptors of stdout and stderr; Qualcomm's compiler prints pages."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            stream.flush()
+    saved = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in saved:
+            os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        os.close(nowhere)
+        for descriptor, original in saved.items():
+            os.dup2(original, descriptor)
+            os.close(original)
