@@ -27,6 +27,7 @@ COMMANDS = {
     "build": "Build the runner for a device.",
     "bench": "Time the runner on this machine.",
     "export": "Export a checkpoint into a bundle.",
+    "calibrate": "Record what the models see, for static quantisation.",
     "checkpoint": "Look at a checkpoint, or make a random one.",
 }
 """Verb to its line in `kz --help`; `kazeia.commands.<verb>` is imported only when it is used."""

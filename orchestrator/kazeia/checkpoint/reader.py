@@ -92,6 +92,11 @@ class Checkpoint:
         """Number of parameters of the speech tokenizer."""
         return sum(entry.size for entry in self._codec_tensors.values())
 
+    @property
+    def weight_files(self) -> set[Path]:
+        """The safetensors files of the main model and the speech tokenizer."""
+        return {entry.file for entry in (*self._tensors.values(), *self._codec_tensors.values())}
+
     def array(self, name: str) -> Floats:
         """The main model's tensor `name` as a new float32 array; the names are the file's, `layout.py` lists them."""
         return read_tensor(self._tensors[name])
