@@ -14,12 +14,15 @@ inline constexpr int kProtocolVersion = 1;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kTalker[] = "talker";
 inline constexpr char kCodePredictor[] = "code_predictor";
+/// Optional: steps for what a fused code predictor cannot draw with.
+inline constexpr char kCodePredictorSteps[] = "code_predictor_steps";
 inline constexpr char kSpeechDecoder[] = "speech_decoder";
 inline constexpr char kSpeakerEncoder[] = "speaker_encoder";
 inline constexpr char kCodecEmbeddings[] = "codec_embeddings";
 
 inline constexpr char kPrefillMethod[] = "prefill";
 inline constexpr char kDecodeMethod[] = "decode";
+inline constexpr char kFrameMethod[] = "frame";
 inline constexpr char kEncodeMethod[] = "encode";
 inline constexpr char kHeadMethodPrefix[] = "head_";
 

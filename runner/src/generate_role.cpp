@@ -51,16 +51,9 @@ Status check_talker(const Manifest& manifest, const TalkerSizes& sizes) {
   return manifest.expect_size("prefill_tokens", sizes.prefill_tokens);
 }
 
-Status check_predictor(const Manifest& manifest, const CodePredictorSizes& sizes) {
-  KZ_TRY(manifest.expect_size("hidden_size", sizes.hidden_size));
-  KZ_TRY(manifest.expect_size("code_groups", sizes.code_groups));
-  return manifest.expect_size("codebook_size", sizes.codebook_size);
-}
-
-Result<CodecEmbeddings> open_embeddings(const Manifest& manifest, const TalkerSizes& talker,
-                                        const CodePredictorSizes& predictor) {
+Result<CodecEmbeddings> open_embeddings(const Manifest& manifest, const TalkerSizes& talker) {
   KZ_TRY_ASSIGN(auto layout, manifest.table_layout(contract::kCodecEmbeddings));
-  std::vector<int64_t> rows(talker.code_groups, static_cast<int64_t>(predictor.codebook_size));
+  std::vector<int64_t> rows(talker.code_groups, static_cast<int64_t>(talker.codebook_size));
   rows[0] = static_cast<int64_t>(talker.vocab_size);
   if (layout.rows != rows || layout.width != static_cast<int64_t>(talker.hidden_size)) {
     return make_error(ErrorCode::LoadFailed,
@@ -88,22 +81,21 @@ std::vector<std::string> merged(std::vector<std::string> names, const std::vecto
 
 Result<std::unique_ptr<Role>> GenerateRole::load(const Manifest& manifest) {
   KZ_TRY_ASSIGN(const Program talker_program, open_program(manifest, contract::kTalker));
-  KZ_TRY_ASSIGN(const Program predictor_program, open_program(manifest, contract::kCodePredictor));
   KZ_TRY_ASSIGN(auto talker, ProgramTalker::load(talker_program));
   KZ_TRY(check_talker(manifest, talker->sizes()));
-  KZ_TRY_ASSIGN(auto predictor, ProgramCodePredictor::load(predictor_program));
-  KZ_TRY(check_predictor(manifest, predictor->sizes()));
-  KZ_TRY_ASSIGN(auto embeddings, open_embeddings(manifest, talker->sizes(), predictor->sizes()));
-  return std::unique_ptr<Role>(new GenerateRole(std::move(talker), std::move(predictor), std::move(embeddings),
-                                                merged(talker_program.backends(), predictor_program.backends())));
+  KZ_TRY_ASSIGN(CodecEmbeddings opened, open_embeddings(manifest, talker->sizes()));
+  auto embeddings = std::make_unique<CodecEmbeddings>(std::move(opened));
+  KZ_TRY_ASSIGN(LoadedFramePredictor loaded, load_frame_predictor(manifest, *embeddings));
+  return std::unique_ptr<Role>(new GenerateRole(std::move(talker), std::move(embeddings), std::move(loaded.predictor),
+                                                merged(talker_program.backends(), loaded.backends)));
 }
 
-GenerateRole::GenerateRole(std::unique_ptr<ProgramTalker> talker, std::unique_ptr<ProgramCodePredictor> predictor,
-                           CodecEmbeddings embeddings, std::vector<std::string> backends)
+GenerateRole::GenerateRole(std::unique_ptr<ProgramTalker> talker, std::unique_ptr<CodecEmbeddings> embeddings,
+                           std::unique_ptr<FramePredictor> predictor, std::vector<std::string> backends)
     : talker_(std::move(talker)),
-      predictor_(std::move(predictor)),
       embeddings_(std::move(embeddings)),
-      generator_(*talker_, *predictor_, embeddings_),
+      predictor_(std::move(predictor)),
+      generator_(*talker_, *predictor_, *embeddings_),
       backends_(std::move(backends)) {}
 
 Json GenerateRole::describe() const {

@@ -5,7 +5,7 @@
 #include "codec_embeddings.h"
 #include "generator.h"
 #include "manifest.h"
-#include "program_code_predictor.h"
+#include "program_frame_predictor.h"
 #include "program_talker.h"
 #include "role.h"
 
@@ -21,12 +21,12 @@ class GenerateRole final : public Role {
   Status handle(const Message& request, Channel& channel) override;
 
  private:
-  GenerateRole(std::unique_ptr<ProgramTalker> talker, std::unique_ptr<ProgramCodePredictor> predictor, CodecEmbeddings embeddings,
-               std::vector<std::string> backends);
+  GenerateRole(std::unique_ptr<ProgramTalker> talker, std::unique_ptr<CodecEmbeddings> embeddings,
+               std::unique_ptr<FramePredictor> predictor, std::vector<std::string> backends);
 
   std::unique_ptr<ProgramTalker> talker_;
-  std::unique_ptr<ProgramCodePredictor> predictor_;
-  CodecEmbeddings embeddings_;
+  std::unique_ptr<CodecEmbeddings> embeddings_;
+  std::unique_ptr<FramePredictor> predictor_;
   Generator generator_;
   std::vector<std::string> backends_;
 };

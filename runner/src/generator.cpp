@@ -7,21 +7,6 @@
 namespace kz {
 namespace {
 
-std::size_t most_codes(const Talker& talker, const CodePredictor& predictor) {
-  return std::max(talker.sizes().vocab_size, predictor.sizes().codebook_size);
-}
-
-Status expect_finite(Span<const float> logits, std::size_t frame, std::size_t codebook) {
-  if (first_non_finite(logits) < logits.size()) {
-    return make_error(
-        ErrorCode::NonFiniteLogits,
-        "frame %zu, codebook %zu: the model gave a score that is not finite; export the checkpoint again, with --quant "
-        "fp32 if it was quantised",
-        frame, codebook);
-  }
-  return {};
-}
-
 void add_to(Span<float> sum, Span<const float> term) {
   for (std::size_t index = 0; index < sum.size(); ++index) {
     sum[index] += term[index];
@@ -42,11 +27,11 @@ const char* stop_reason_name(StopReason reason) {
   return "unknown";
 }
 
-Generator::Generator(Talker& talker, CodePredictor& predictor, const CodecEmbeddings& embeddings)
+Generator::Generator(Talker& talker, FramePredictor& predictor, const CodecEmbeddings& embeddings)
     : talker_(talker),
       predictor_(predictor),
       embeddings_(embeddings),
-      sampler_(most_codes(talker, predictor)),
+      sampler_(talker.sizes().vocab_size),
       history_(talker.sizes().vocab_size),
       codes_(talker.sizes().code_groups),
       embedding_(talker.sizes().hidden_size),
@@ -54,14 +39,19 @@ Generator::Generator(Talker& talker, CodePredictor& predictor, const CodecEmbedd
 
 Result<Generation> Generator::run(const GenerateRequest& request, FrameSink& sink) {
   KZ_TRY(check(request));
+  KZ_TRY(predictor_.prepare(request.predictor));
   talker_.reset();
   history_.clear();
   done_ = Generation{};
   const uint64_t copied_before = talker_.kv_copied_bytes() + predictor_.kv_copied_bytes();
   const uint64_t calls_before = predictor_.calls();
+  const double predictor_before = predictor_.predictor_ms();
+  const double sample_before = predictor_.sample_ms();
   KZ_TRY_ASSIGN(const StopReason reason, generate_frames(request, sink));
   done_.stop_reason = reason;
   done_.kv_copied_bytes = talker_.kv_copied_bytes() + predictor_.kv_copied_bytes() - copied_before;
+  done_.predictor_ms = predictor_.predictor_ms() - predictor_before;
+  done_.sample_ms += predictor_.sample_ms() - sample_before;
   if (done_.frames > 0) {
     const auto predictor_calls = static_cast<double>(predictor_.calls() - calls_before);
     done_.calls_per_frame = 1.0 + predictor_calls / static_cast<double>(done_.frames);
@@ -142,7 +132,8 @@ Result<int32_t> Generator::draw_first_code(const GenerateRequest& request, std::
   const Span<float> logits = talker_.logits();
   KZ_TRY(expect_finite(logits, frame, 0));
   apply_rules(rules, history_, logits);
-  const int32_t code = draw(logits, request.talker, request.seed, frame, 0);
+  const GumbelNoise noise(request.seed, static_cast<uint32_t>(frame), 0);
+  const int32_t code = sampler_.draw(logits, request.talker, noise);
   history_.add(code);
   return code;
 }
@@ -151,28 +142,8 @@ Result<int32_t> Generator::draw_first_code(const GenerateRequest& request, std::
 Status Generator::draw_other_codes(const GenerateRequest& request, std::size_t frame, int32_t first_code) {
   codes_[0] = static_cast<int16_t>(first_code);
   embeddings_.copy_row(0, first_code, embedding_);
-  next_ = embedding_;
-  for (std::size_t codebook = 1; codebook < codes_.size(); ++codebook) {
-    KZ_TRY_ASSIGN(const Span<float> logits, predict(codebook));
-    KZ_TRY(expect_finite(logits, frame, codebook));
-    const TimedScope timed(done_.sample_ms);
-    const int32_t code = draw(logits, request.predictor, request.seed, frame, codebook);
-    codes_[codebook] = static_cast<int16_t>(code);
-    embeddings_.copy_row(codebook, code, embedding_);
-    add_to(next_, embedding_);
-  }
-  return {};
-}
-
-Result<Span<float>> Generator::predict(std::size_t codebook) {
-  const TimedScope timed(done_.predictor_ms);
-  return codebook == 1 ? predictor_.start_frame(talker_.hidden(), embedding_) : predictor_.next_codebook(embedding_);
-}
-
-int32_t Generator::draw(Span<const float> logits, const SamplingOptions& options, uint64_t seed, std::size_t frame,
-                        std::size_t codebook) {
-  const GumbelNoise noise(seed, static_cast<uint32_t>(frame), static_cast<uint32_t>(codebook));
-  return sampler_.draw(logits, options, noise);
+  const FrameStart start{talker_.hidden(), embedding_, request.seed, frame};
+  return predictor_.draw(start, request.predictor, {codes_.data() + 1, codes_.size() - 1}, next_);
 }
 
 Status Generator::advance_talker(const GenerateRequest& request, std::size_t frame) {

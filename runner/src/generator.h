@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "code_history.h"
-#include "code_predictor.h"
 #include "codec_embeddings.h"
 #include "error.h"
+#include "frame_predictor.h"
 #include "request.h"
 #include "sampler.h"
 #include "span.h"
@@ -49,9 +49,9 @@ struct Generation {
 /// After construction nothing allocates, whatever the number of frames.
 class Generator {
  public:
-  Generator(Talker& talker, CodePredictor& predictor, const CodecEmbeddings& embeddings);
+  Generator(Talker& talker, FramePredictor& predictor, const CodecEmbeddings& embeddings);
 
-  /// Runs `request` to its end. Errors: BadRequest (another hidden size), TooLong (the prompt leaves no room for a frame),
+  /// Runs `request` to its end. Errors: BadRequest (another hidden size, options the predictor cannot draw with), TooLong (the prompt leaves no room for a frame),
   /// NonFiniteLogits (names frame and codebook), and whatever models and sink report. The next run starts afresh either way.
   Result<Generation> run(const GenerateRequest& request, FrameSink& sink);
 
@@ -62,17 +62,15 @@ class Generator {
   Result<bool> prefill(const GenerateRequest& request, FrameSink& sink);
   Result<int32_t> draw_first_code(const GenerateRequest& request, std::size_t frame);
   Status draw_other_codes(const GenerateRequest& request, std::size_t frame, int32_t first_code);
-  Result<Span<float>> predict(std::size_t codebook);
-  int32_t draw(Span<const float> logits, const SamplingOptions& options, uint64_t seed, std::size_t frame, std::size_t codebook);
   Status advance_talker(const GenerateRequest& request, std::size_t frame);
 
   Talker& talker_;
-  CodePredictor& predictor_;
+  FramePredictor& predictor_;
   const CodecEmbeddings& embeddings_;
   Sampler sampler_;
   CodeHistory history_;
   std::vector<int16_t> codes_;    ///< [code_groups] of the current frame
-  std::vector<float> embedding_;  ///< [hidden_size] of the code drawn last
+  std::vector<float> embedding_;  ///< [hidden_size] of codebook 0's code
   std::vector<float> next_;       ///< [hidden_size], the talker's next input
   Generation done_;               ///< of the current run, so far
 };

@@ -25,6 +25,8 @@ class Manifest {
   /// The file of program `name` ("talker", ...); LoadFailed when the bundle has none.
   Result<FileEntry> program(const std::string& name) const;
 
+  bool has_program(const std::string& name) const { return programs_.count(name) > 0; }
+
   /// File and layout of table `name`.
   Result<FileEntry> table(const std::string& name) const;
   Result<CodecEmbeddings::Layout> table_layout(const std::string& name) const;

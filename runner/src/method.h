@@ -10,7 +10,7 @@
 
 namespace kz {
 
-enum class ElementType { Float32, Int64, Other };
+enum class ElementType { Float32, Int32, Int64, Other };
 
 /// An input or output of a method. Dynamic dimensions carry their upper bound.
 struct TensorSpec {

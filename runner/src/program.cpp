@@ -130,6 +130,8 @@ Result<double> Program::read_double(const char* name) const {
   return value.toDouble();
 }
 
+bool Program::has_method(const char* name) const { return file_->program->method_meta(name).ok(); }
+
 Result<std::unique_ptr<Method>> Program::load_method(const std::string& name) const {
   et::BackendOptions<1> xnnpack;
   et::LoadBackendOptionsMap options;

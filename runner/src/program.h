@@ -24,6 +24,8 @@ class Program {
   /// As read_int, but also LoadFailed outside [low, high].
   Result<int64_t> read_int(const char* name, int64_t low, int64_t high) const;
 
+  bool has_method(const char* name) const;
+
   /// Loads one method: backends compile and pack its weights now. Weights that two methods of a program share are packed once.
   Result<std::unique_ptr<Method>> load_method(const std::string& name) const;
 

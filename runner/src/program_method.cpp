@@ -19,6 +19,8 @@ ElementType element_type(ScalarType type) {
   switch (type) {
     case ScalarType::Float:
       return ElementType::Float32;
+    case ScalarType::Int:
+      return ElementType::Int32;
     case ScalarType::Long:
       return ElementType::Int64;
     default:

@@ -119,6 +119,17 @@ std::size_t first_non_finite(Span<const float> logits) {
   return index;
 }
 
+Status expect_finite(Span<const float> logits, std::size_t frame, std::size_t codebook) {
+  if (first_non_finite(logits) < logits.size()) {
+    return make_error(
+        ErrorCode::NonFiniteLogits,
+        "frame %zu, codebook %zu: the model gave a score that is not finite; export the checkpoint again, with --quant "
+        "fp32 if it was quantised",
+        frame, codebook);
+  }
+  return {};
+}
+
 int32_t argmax(Span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "code_history.h"
+#include "error.h"
 #include "noise.h"
 #include "span.h"
 
@@ -57,6 +58,9 @@ class Sampler {
 
 /// Index of the first element of `logits` that is NaN or infinite, or `logits.size()`.
 std::size_t first_non_finite(Span<const float> logits);
+
+/// NonFiniteLogits, naming frame and codebook, when one of `logits` is NaN or infinite.
+Status expect_finite(Span<const float> logits, std::size_t frame, std::size_t codebook);
 
 /// Index of the largest of `logits`, the lowest one on a tie.
 int32_t argmax(Span<const float> logits);

@@ -1,9 +1,11 @@
 #include <functional>
-#include <optional>
+#include <memory>
 
 #include "allocation_count.h"
 #include "check.h"
+#include "code_predictor.h"
 #include "generator.h"
+#include "step_frame_predictor.h"
 
 namespace kz {
 namespace {
@@ -129,13 +131,17 @@ class FakeSink final : public FrameSink {
   Status failure;
 };
 
+std::vector<float> make_table() {
+  std::vector<float> table;
+  for (std::size_t row = 0; row < kVocab + 2 * kCodes; ++row) {
+    table.push_back(float(row));  // group 0: 0 to 5; group 1: 6 to 9; group 2: 10 to 13
+    table.push_back(float(row) / 10);
+  }
+  return table;
+}
+
 struct Fixture {
   Fixture() {
-    const std::size_t rows = kVocab + 2 * kCodes;
-    for (std::size_t row = 0; row < rows; ++row) {
-      table.push_back(float(row));  // group 0: 0 to 5; group 1: 6 to 9; group 2: 10 to 13
-      table.push_back(float(row) / 10);
-    }
     request.hidden_size = kWidth;
     request.prompt.assign(kWidth, 0.0f);
     request.pad = {1000.0f, 0.0f};
@@ -145,26 +151,19 @@ struct Fixture {
   }
 
   Result<Generation> run() {
-    Generator generator(talker, predictor, embeddings());
+    Generator generator(talker, frames, embeddings);
     return generator.run(request, sink);
   }
 
-  CodecEmbeddings& embeddings() {
-    if (!embeddings_.has_value()) {
-      const Span<const uint8_t> bytes{reinterpret_cast<const uint8_t*>(table.data()), table.size() * sizeof(float)};
-      embeddings_.emplace(CodecEmbeddings::Layout{TableType::Float32, {kVocab, kCodes, kCodes}, kWidth}, bytes);
-    }
-    return *embeddings_;
-  }
-
   FakeTalker talker;
-  FakePredictor predictor;
   FakeSink sink;
   GenerateRequest request;
-  std::vector<float> table;
-
- private:
-  std::optional<CodecEmbeddings> embeddings_;
+  const std::vector<float> table = make_table();
+  const CodecEmbeddings embeddings{
+      CodecEmbeddings::Layout{TableType::Float32, {kVocab, kCodes, kCodes}, kWidth},
+      {reinterpret_cast<const uint8_t*>(table.data()), table.size() * sizeof(float)}};
+  FakePredictor& predictor = *new FakePredictor;  ///< `frames` owns it
+  StepFramePredictor frames{std::unique_ptr<CodePredictor>(&predictor), embeddings};
 };
 
 }  // namespace
@@ -327,7 +326,7 @@ TEST(the_same_seed_gives_the_same_codes_whatever_came_before) {
   f.request.talker.greedy = f.request.predictor.greedy = false;
   f.request.max_frames = 12;
   f.request.seed = 5;
-  Generator generator(f.talker, f.predictor, f.embeddings());
+  Generator generator(f.talker, f.frames, f.embeddings);
   const auto codes_of = [&](uint64_t seed) {
     f.sink.codes.clear();
     f.request.seed = seed;
