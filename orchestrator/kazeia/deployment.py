@@ -21,8 +21,9 @@ from kazeia.device_store import SEGMENT_BYTES, Blob, DeviceStore, Inventory
 from kazeia.devices import layout
 from kazeia.devices.description import Description
 from kazeia.devices.remote import RemoteDevice
-from kazeia.errors import DeviceError
+from kazeia.errors import BundleError, DeviceError
 from kazeia.home import load_state, save_state
+from kazeia.quality import deploy_objection
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the file on its way, the bytes sent so far, and the bytes to send."""
@@ -39,6 +40,8 @@ class Options:
     log_level: str = "warning"
     dry_run: bool = False
     prune: bool = False
+    accept_quality: bool = False
+    """Deploy even what is below the quality gates."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,23 @@ def deploy(bundle: Bundle, device: RemoteDevice, options: Options, progress: Pro
     """Bring `bundle` to `device`. Interrupted, it continues where it stopped when called again.
 
     Raises:
+        BundleError: its quality is below the gates or unknown.
         DeviceError: the device is lost, refuses, is full or does not fit the bundle.
         RunnerError: there is no runner that fits.
         VoiceError: an unknown voice.
     """
     started = time.perf_counter()
+    objection = deploy_objection(bundle)
+    if objection and not options.accept_quality:
+        raise BundleError(
+            f"{objection}; export it with --calibration and --auto or more bits, or deploy it all the same with --accept-quality"
+        )
     description = device.describe()
     runner = choose_runner(options.runner, device.name, description)
     with tempfile.TemporaryDirectory(prefix="kz-deploy-") as scratch:
         parts = collect(bundle, runner, options.voices, description, options.log_level, Path(scratch))
-        notes = _checks(bundle, device, description, parts, options)
+        notes = [objection] if objection else []
+        notes += _checks(bundle, device, description, parts, options)
         store = DeviceStore(device)
         inventory = _look(store, parts)
         missing = _missing(parts.all, inventory)

@@ -67,10 +67,10 @@ def _report(result: Calibrated) -> dict[str, Any]:
 
 def _summary(result: Calibrated) -> str:
     report = _report(result)
-    languages = len(report["languages"])
+    languages = f"{len(report['languages'])} language{'s' * (len(report['languages']) > 1)}"
     capped = report["stop_reasons"].get("frame_cap", 0)
     cut = f", {capped} of them cut off by the frame cap" if capped else ""
     return (
-        f"{result.folder}: {report['phrases']} phrases of {report['checkpoint']} in {languages} language{'s' * (languages > 1)}{cut}; "
+        f"{result.folder}: {report['phrases']} phrases of {report['checkpoint']} in {languages}{cut}; "
         f"{report['frames']} frames, {report['prompt_tokens']} prompt tokens, {result.elapsed_s:.0f} s"
     )

@@ -30,6 +30,7 @@ LOG_LEVELS = ("error", "warning", "info", "debug")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True, help="Of the runner there.")
 @click.option("--prune", is_flag=True, help="Then remove older deployments.")
 @click.option("--dry-run", is_flag=True, help="Check everything, list what would be sent, and change nothing.")
+@click.option("--accept-quality", is_flag=True, help="Deploy even a bundle whose quality is below the gates or unknown.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     bundle: str | None,
@@ -40,6 +41,7 @@ def command(
     log_level: str,
     prune: bool,
     dry_run: bool,
+    accept_quality: bool,
     as_json: bool,
 ) -> None:
     """Bring BUNDLE [default: the one kz speak would use] and the runner to a device, which becomes the default of later commands.
@@ -51,7 +53,9 @@ def command(
     from kazeia.devices.choice import choose_remote
 
     opened = open_bundle(bundle)
-    options = Options(runner=runner, voices=voices, log_level=log_level, dry_run=dry_run, prune=prune)
+    options = Options(
+        runner=runner, voices=voices, log_level=log_level, dry_run=dry_run, prune=prune, accept_quality=accept_quality
+    )
     with _progress() as progress:
         result = deploy(opened, choose_remote(device, folder), options, progress)
     for note in result.notes:
