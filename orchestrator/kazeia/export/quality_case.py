@@ -1,0 +1,258 @@
+"""One method of a program, put to the test: its three paths, its inputs, and what its outputs are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+
+from kazeia.errors import ExportError
+from kazeia.export.qnn_quantize import Inputs, Recipe
+from kazeia.export.quality_layers import LayerMeter
+from kazeia.export.quality_measures import agreement, sqnr_db
+from kazeia.quality import Agreement, Fault, LayerQuality, MethodQuality, OutputQuality
+
+EMULATED_CALLS = 4
+"""Calls that also go through the emulator: one of the full-size talker takes 40 s."""
+LAYER_CALLS = 4
+"""Calls that layers are measured on."""
+MEASURED_CALLS = 64
+
+OUTSIDE = 1.25
+"""How much farther than in calibration a held-out input may reach."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one or several outputs of a method are."""
+
+    name: str
+    positions: tuple[int, ...] = (0,)
+    """Among the flat outputs; several are judged as one, as all new keys are."""
+    kind: Literal["values", "logits", "codes"] = "values"
+    codebooks: tuple[int, ...] = (0,)
+    """Of logits, the one they predict; of codes, one a column."""
+    choices: int | None = None
+    """Logits that may be drawn, from the first; None for all."""
+
+
+class InputRanges:
+    """What a calibration saw of each input of a method."""
+
+    def __init__(self) -> None:
+        self.low: dict[str, float] = {}
+        self.high: dict[str, float] = {}
+        self.samples = 0
+        self._first: dict[str, Tensor] = {}
+        self._varies: set[str] = set()
+
+    def watch(self, samples: Iterable[Inputs]) -> Iterator[Inputs]:
+        """The same samples; what passes is remembered."""
+        for sample in samples:
+            self.add(sample)
+            yield sample
+
+    def add(self, sample: Inputs) -> None:
+        self.samples += 1
+        for name, leaf in named_leaves(sample):
+            first = self._first.setdefault(name, leaf.clone())
+            if first.shape != leaf.shape or not torch.equal(first, leaf):
+                self._varies.add(name)
+            self.low[name] = min(self.low.get(name, float("inf")), float(leaf.min()))
+            self.high[name] = max(self.high.get(name, float("-inf")), float(leaf.max()))
+
+    def constant(self) -> set[str]:
+        """Inputs that were the same in every sample, or one value throughout."""
+        same = self._first.keys() - self._varies if self.samples > 1 else set()
+        return same | {name for name in self.low if self.low[name] == self.high[name]}
+
+
+@dataclass
+class Case:
+    """A method under test."""
+
+    program: str
+    method: str
+    precision: str
+    """The program's; `fp16` has no quantised graph."""
+    module: nn.Module
+    """In float32."""
+    graph: torch.fx.GraphModule | None
+    emulated: Callable[[Inputs], Sequence[Tensor]] | None
+    """Flat outputs in float, as `module` has them; None when nothing is to be emulated."""
+    inputs: Callable[[], Iterable[Inputs]]
+    """Held-out arguments of `forward`, teacher-forced. One may be overwritten once the next one is taken."""
+    outputs: Sequence[Output]
+    recipe: Recipe = field(default_factory=lambda: Recipe("16a8w"))
+    fitted: InputRanges | None = None
+    calls: int = MEASURED_CALLS
+    """Most that are made."""
+    emulated_calls: int = EMULATED_CALLS
+
+    @property
+    def where(self) -> str:
+        return f"{self.program}.{self.method}"
+
+
+@dataclass
+class Traces:
+    """What a method did on each path: an array a call and output."""
+
+    float: dict[str, list[Array]]
+    quantized: dict[str, list[Array]]
+    emulated: dict[str, list[Array]]
+    """Of the first calls only."""
+    seen: InputRanges
+    layers: list[LayerQuality]
+
+    @property
+    def calls(self) -> int:
+        return len(next(iter(self.float.values())))
+
+    @property
+    def emulated_calls(self) -> int:
+        return len(next(iter(self.emulated.values()), ()))
+
+
+def trace(case: Case) -> Traces:
+    """Run the method on every path, one call after the other.
+
+    Raises:
+        ExportError: there are no inputs.
+    """
+    traces = Traces(_empty(case), _empty(case) if case.graph is not None else {}, {}, InputRanges(), [])
+    meter: LayerMeter | None = None
+    with torch.no_grad():
+        for call, sample in enumerate(islice(case.inputs(), case.calls)):
+            traces.seen.add(sample)
+            _keep(case, traces.float, case.module.eval()(*sample))
+            if case.graph is not None:
+                _keep(case, traces.quantized, case.graph(*sample))
+                if call < LAYER_CALLS:
+                    meter = meter or LayerMeter(case.module, case.graph, sample)
+                    meter.add(sample)
+            if case.emulated is not None and call < case.emulated_calls:
+                traces.emulated = traces.emulated or _empty(case)
+                _keep(case, traces.emulated, case.emulated(sample))
+    if not traces.calls:
+        raise ExportError(f"there is no held-out sample for {case.where}; run kz calibrate with more phrases")
+    traces.layers = meter.layers(case.recipe) if meter is not None else []
+    return traces
+
+
+def measure(case: Case, traces: Traces) -> MethodQuality:
+    """All measures of a method."""
+    return MethodQuality(
+        program=case.program,
+        method=case.method,
+        precision=case.precision,
+        calls=traces.calls,
+        emulated_calls=traces.emulated_calls,
+        outputs=[_output_quality(output, traces) for output in case.outputs if output.kind != "codes"],
+        agreement=[one for output in case.outputs if output.kind != "values" for one in _agreements(output, traces)],
+        layers=traces.layers,
+    )
+
+
+def input_faults(case: Case, seen: InputRanges) -> list[Fault]:
+    """Inputs that the calibration did not see as they are: never changing, or in a much smaller range."""
+    if case.fitted is None:
+        return []
+    faults = []
+    for name in seen.low:
+        where = f"{case.where} {_readable(case.module, name)}"
+        extremes = (case.fitted.low.get(name, 0.0), case.fitted.high.get(name, 0.0))
+        ours = (seen.low[name], seen.high[name])
+        if name in case.fitted.constant() and (name not in seen.constant() or ours != extremes):
+            faults.append(
+                Fault(
+                    "calibration",
+                    where,
+                    f"this input never changed while calibrating ({case.fitted.samples} samples, {extremes[0]:.3g} to "
+                    f"{extremes[1]:.3g}), in speech it goes from {ours[0]:.3g} to {ours[1]:.3g}; calibrate again",
+                )
+            )
+        elif _reaches_outside(ours, extremes):
+            faults.append(
+                Fault(
+                    "calibration",
+                    where,
+                    f"calibrated for {extremes[0]:.3g} to {extremes[1]:.3g}, in speech it goes from {ours[0]:.3g} to "
+                    f"{ours[1]:.3g} and is cut off; calibrate with more phrases",
+                )
+            )
+    return faults
+
+
+def named_leaves(sample: Inputs) -> list[tuple[str, Tensor]]:
+    """Float tensors of a method's arguments with their place, as `[3][0]`."""
+    leaves, _ = tree_flatten_with_path(sample)
+    return [(keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+
+
+def _readable(module: nn.Module, place: str) -> str:
+    """`past_k[0]` for the place `[3][0]` among the arguments of `forward`."""
+    index, _, rest = place.removeprefix("[").partition("]")
+    return list(inspect.signature(module.forward).parameters)[int(index)] + rest
+
+
+def _reaches_outside(ours: tuple[float, float], extremes: tuple[float, float]) -> bool:
+    """Far outside, seen from the middle of the calibrated range."""
+    middle, half = (extremes[0] + extremes[1]) / 2, (extremes[1] - extremes[0]) / 2
+    return max(abs(ours[0] - middle), abs(ours[1] - middle)) > OUTSIDE * half
+
+
+def _empty(case: Case) -> dict[str, list[Array]]:
+    return {output.name: [] for output in case.outputs}
+
+
+def _keep(case: Case, kept: dict[str, list[Array]], results: object) -> None:
+    leaves = tree_leaves(results)
+    for output in case.outputs:
+        values = [leaves[position].double().flatten() for position in output.positions]
+        kept[output.name].append(torch.cat(values).numpy())
+
+
+def _output_quality(output: Output, traces: Traces) -> OutputQuality:
+    wanted = traces.float[output.name]
+    quantized, emulated = traces.quantized.get(output.name), traces.emulated.get(output.name)
+    told = len(emulated) if emulated else 0
+    emulated_db = _db(emulated, wanted[:told]) if emulated else None
+    lowered_db = _db(emulated, quantized[:told]) if emulated and quantized else emulated_db
+    return OutputQuality(output.name, _db(quantized, wanted) if quantized else None, lowered_db, emulated_db)
+
+
+def _db(got: list[Array], wanted: list[Array]) -> float:
+    return sqnr_db(np.concatenate(got), np.concatenate(wanted))
+
+
+def _agreements(output: Output, traces: Traces) -> list[Agreement]:
+    wanted = _codes(output, traces.float[output.name])
+    paths = []
+    for path in (traces.quantized, traces.emulated):
+        got = path.get(output.name)
+        codes = _codes(output, got) if got else None
+        paths.append(None if codes is None else [agreement(codes[:, i], wanted[: len(codes), i]) for i in range(codes.shape[1])])
+    return [
+        Agreement(codebook, *(None if path is None else path[column] for path in paths))
+        for column, codebook in enumerate(output.codebooks)
+    ]
+
+
+def _codes(output: Output, values: list[Array]) -> NDArray[np.int64]:
+    """`[calls, codebooks]`"""
+    stacked = np.stack(values)
+    if output.kind == "codes":
+        return stacked.astype(np.int64)
+    likeliest: NDArray[np.int64] = stacked[:, : output.choices].argmax(1)
+    return likeliest[:, None]

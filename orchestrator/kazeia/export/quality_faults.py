@@ -1,0 +1,65 @@
+"""What is wrong, by name: told from how the three paths of a method differ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kazeia.export.quality_case import Case, Traces, input_faults
+from kazeia.export.quality_measures import fit_line
+from kazeia.quality import Fault, Gates, MethodQuality, OutputQuality
+
+EXPLAINED_DB = 15.0
+"""A line explains an error when undoing it gains this much."""
+VISIBLE_SCALE, VISIBLE_OFFSET = 0.005, 0.02
+"""What is off by less is rounding; offsets in parts of the signal's root mean square."""
+
+
+def find_faults(case: Case, traces: Traces, measured: MethodQuality, gates: Gates) -> list[Fault]:
+    """Faults of calibration and of lowering; empty when the gates hold and the inputs are as calibrated."""
+    faults = input_faults(case, traces.seen)
+    for output in measured.outputs:
+        if output.quantized_db is not None and output.quantized_db < gates.quantized_db:
+            faults.append(_calibration_fault(case, measured, output))
+        if (fault := _lowering_fault(case, traces, output, gates)) is not None:
+            faults.append(fault)
+    return faults
+
+
+def _calibration_fault(case: Case, measured: MethodQuality, output: OutputQuality) -> Fault:
+    follows = "" if output.lowered_db is None else f", while the NPU follows the quantised model at {output.lowered_db:.1f} dB"
+    worst = ", ".join(f"{layer.name} ({layer.own_db:.0f} dB)" for layer in measured.worst(3))
+    return Fault(
+        "calibration",
+        f"{case.where} {output.name}",
+        f"quantising leaves {output.quantized_db:.1f} dB{follows}; worst layers: {worst}",
+    )
+
+
+def _lowering_fault(case: Case, traces: Traces, output: OutputQuality, gates: Gates) -> Fault | None:
+    gate = gates.fp16_db if case.graph is None else gates.lowered_db
+    if output.lowered_db is None or output.lowered_db >= gate:
+        return None
+    before = "float" if case.graph is None else "quantised"
+    reason = _explained(traces, output) or "and no scale or offset explains it"
+    return Fault(
+        "lowering",
+        f"{case.where} {output.name}",
+        f"the NPU's result is {output.lowered_db:.1f} dB from the {before} model, {reason}",
+    )
+
+
+def _explained(traces: Traces, output: OutputQuality) -> str | None:
+    """A wrong scale or zero point, if undoing it makes the error go away."""
+    emulated = traces.emulated[output.name]
+    wanted = (traces.quantized or traces.float)[output.name][: len(emulated)]
+    x, y = np.concatenate(wanted), np.concatenate(emulated)
+    line = fit_line(y, x)
+    if line is None or output.lowered_db is None or line.corrected_db < output.lowered_db + EXPLAINED_DB:
+        return None
+    size = float(np.sqrt(np.square(x).mean()))
+    parts = []
+    if abs(line.gain - 1) > VISIBLE_SCALE:
+        parts.append(f"a wrong scale (times {line.gain:.3g})")
+    if abs(line.offset) > VISIBLE_OFFSET * size:
+        parts.append(f"a wrong zero point (off by {line.offset:.3g})")
+    return f"by {' and '.join(parts)}: without, it would be {line.corrected_db:.1f} dB" if parts else None
