@@ -14,6 +14,9 @@ LABEL = 300
 VALUE = 60
 COLUMN_PLOT_HEIGHT = 140
 MARGIN = 22
+WIDEST_COLUMN = 44
+"""Room of a group of vertical bars, spaces included."""
+MOST_LABELS = 24
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,10 @@ def rows(groups: Sequence[Group], unit: str, highest: float, title: str) -> str:
 
 def columns(groups: Sequence[Group], highest: float, title: str, bound: float | None = None) -> str:
     """Vertical bars from 0 to `highest`, and a line at `bound`."""
-    step = (WIDTH - 2 * MARGIN) / max(1, len(groups))
+    step = min(WIDEST_COLUMN, (WIDTH - 2 * MARGIN) / max(1, len(groups)))
     base, scale = COLUMN_PLOT_HEIGHT, (COLUMN_PLOT_HEIGHT - 10) / highest
     parts = [f'<line class="axis" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{base}" y2="{base}"/>']
-    every = max(1, -(-len(groups) // 24))
+    every = max(1, -(-len(groups) // MOST_LABELS))
     for number, group in enumerate(groups):
         left = MARGIN + number * step
         width = step * 0.8 / max(1, len(group.bars))

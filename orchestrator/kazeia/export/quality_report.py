@@ -50,12 +50,9 @@ def _view(method: MethodQuality, gates: Gates) -> MethodView:
     agreement = [
         Group(str(one.codebook), (Bar(one.quantized, "quantized"), Bar(one.emulated, "emulated"))) for one in method.agreement
     ]
-    worst = [
-        Group(f"{layer.name} ({layer.precision})", (Bar(layer.own_db, "quantized"),)) for layer in method.worst(WORST_LAYERS)
-    ]
+    worst = [Group(f"{layer.name} ({layer.precision})", (Bar(layer.own_db, "own"),)) for layer in method.worst(WORST_LAYERS)]
     layers = [
-        Group(str(number), (Bar(layer.own_db, "quantized"), Bar(layer.db, "emulated")))
-        for number, layer in enumerate(method.layers, 1)
+        Group(str(number), (Bar(layer.own_db, "own"), Bar(layer.db, "total"))) for number, layer in enumerate(method.layers, 1)
     ]
     bound = gates.first_agreement if any(one.codebook == 0 for one in method.agreement) else gates.other_agreement
     return MethodView(
