@@ -23,6 +23,7 @@ inline constexpr char kCodecEmbeddings[] = "codec_embeddings";
 inline constexpr char kPrefillMethod[] = "prefill";
 inline constexpr char kDecodeMethod[] = "decode";
 inline constexpr char kFrameMethod[] = "frame";
+inline constexpr char kScoreMethod[] = "score";
 inline constexpr char kEncodeMethod[] = "encode";
 inline constexpr char kHeadMethodPrefix[] = "head_";
 

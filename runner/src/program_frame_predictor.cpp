@@ -8,6 +8,7 @@
 #include "program.h"
 #include "program_code_predictor.h"
 #include "program_sizes.h"
+#include "scoring_code_predictor.h"
 #include "step_frame_predictor.h"
 
 namespace kz {
@@ -24,11 +25,16 @@ Status check_sizes(const Manifest& manifest, const FramePredictorSizes& sizes) {
   return manifest.expect_size("codebook_size", sizes.codebook_size);
 }
 
+template <typename Sizes>
+Status read_sizes(const Program& program, Sizes& sizes) {
+  KZ_TRY(read_size(program, "hidden_size", sizes.hidden_size));
+  KZ_TRY(read_size(program, "code_groups", sizes.code_groups, 2, 256));
+  return read_size(program, "codebook_size", sizes.codebook_size, 1, contract::kMaxVocabulary);
+}
+
 Result<std::unique_ptr<FramePredictor>> load_fused(const Program& program) {
   FusedShape shape;
-  KZ_TRY(read_size(program, "hidden_size", shape.sizes.hidden_size));
-  KZ_TRY(read_size(program, "code_groups", shape.sizes.code_groups, 2, 256));
-  KZ_TRY(read_size(program, "codebook_size", shape.sizes.codebook_size, 1, contract::kMaxVocabulary));
+  KZ_TRY(read_sizes(program, shape.sizes));
   KZ_TRY(read_size(program, "top_k", shape.top_k, 0, contract::kMaxVocabulary));
   KZ_TRY_ASSIGN(shape.min_temperature, program.read_double("min_temperature"));
   KZ_TRY_ASSIGN(auto method, program.load_method(contract::kFrameMethod));
@@ -36,8 +42,20 @@ Result<std::unique_ptr<FramePredictor>> load_fused(const Program& program) {
   return std::unique_ptr<FramePredictor>(std::move(predictor));
 }
 
-Result<std::unique_ptr<FramePredictor>> load_steps(const Program& program, const CodecEmbeddings& embeddings) {
+Result<std::unique_ptr<CodePredictor>> load_scoring(const Program& program) {
+  CodePredictorSizes sizes;
+  KZ_TRY(read_sizes(program, sizes));
+  KZ_TRY_ASSIGN(auto method, program.load_method(contract::kScoreMethod));
+  return ScoringCodePredictor::create(std::move(method), sizes);
+}
+
+Result<std::unique_ptr<CodePredictor>> load_cached(const Program& program) {
   KZ_TRY_ASSIGN(auto predictor, ProgramCodePredictor::load(program));
+  return std::unique_ptr<CodePredictor>(std::move(predictor));
+}
+
+Result<std::unique_ptr<FramePredictor>> load_steps(const Program& program, const CodecEmbeddings& embeddings) {
+  KZ_TRY_ASSIGN(auto predictor, program.has_method(contract::kScoreMethod) ? load_scoring(program) : load_cached(program));
   return std::unique_ptr<FramePredictor>(std::make_unique<StepFramePredictor>(std::move(predictor), embeddings));
 }
 

@@ -16,8 +16,8 @@ struct LoadedFramePredictor {
   std::vector<std::string> backends;
 };
 
-/// Loads program `code_predictor`: as one call a frame when it has the method `frame`, otherwise step by step. Beside the former,
-/// `code_predictor_steps` is loaded by the first request that needs it. `embeddings` must outlive the result.
+/// Loads program `code_predictor`: as one call a frame when it has the method `frame`, otherwise step by step, without a cache
+/// when it has the method `score`. Beside the first, `code_predictor_steps` is loaded by the first request that needs it. `embeddings` must outlive the result.
 Result<LoadedFramePredictor> load_frame_predictor(const Manifest& manifest, const CodecEmbeddings& embeddings);
 
 }  // namespace kz

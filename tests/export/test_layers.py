@@ -10,7 +10,7 @@ import torch
 
 from kazeia.checkpoint.config import TalkerConfig
 from kazeia.errors import ExportError
-from kazeia.export.layers import DecoderShape, RMSNorm, RopeTable, rotate
+from kazeia.export.layers import DecoderShape, RopeTable, rotate
 from tests.export.export_oracles import talker_config
 
 UNSUPPORTED: list[dict[str, Any]] = [
@@ -33,9 +33,3 @@ def test_rope_is_a_rotation_by_position() -> None:
     angle = torch.tensor([7.0 / 10 ** (n % 4) for n in range(8)])
     pair = torch.cat([-x[:, 1, :, 4:], x[:, 1, :, :4]], -1)
     torch.testing.assert_close(rotated[:, 1], x[:, 1] * angle.cos() + pair * angle.sin())
-
-
-@pytest.mark.parametrize("weight", [torch.rand(8), torch.rand(3, 8)], ids=["one", "a row"])
-def test_both_forms_of_the_norm_are_one(weight: torch.Tensor) -> None:
-    x = torch.randn(1, 3, 8)
-    torch.testing.assert_close(RMSNorm(weight, 1e-6, native=True)(x), RMSNorm(weight, 1e-6)(x))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, rms_norm, silu
+from torch.nn.functional import embedding, linear, silu
 
 from kazeia.checkpoint.config import CodePredictorConfig, TalkerConfig
 from kazeia.errors import ExportError
@@ -37,8 +37,6 @@ class DecoderShape:
     eps: float
     theta: float
     bias: bool
-    native_norm: bool = False
-    """RMSNorm as one operator, which the HTP has and XNNPACK has not."""
 
     @classmethod
     def of(cls, config: TalkerConfig | CodePredictorConfig) -> DecoderShape:
@@ -71,30 +69,22 @@ def load_linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
 
 
 class RMSNorm(nn.Module):
-    """`x / sqrt(mean(x^2) + eps) * weight` over the last dimension (reference `Qwen3TTSRMSNorm`).
-
-    In float16 the squares of the product form overflow from 256 on; the one operator (`native`) does not.
-    """
+    """`x / sqrt(mean(x^2) + eps) * weight` over the last dimension (reference `Qwen3TTSRMSNorm`)."""
 
     mean: Tensor
 
-    def __init__(self, weight: Tensor, eps: float, native: bool = False) -> None:
+    def __init__(self, weight: Tensor, eps: float) -> None:
         """weight `[D]`, or `[rows, D]` for one weight a row of the last two dimensions."""
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
-        self.eps, self.native = eps, native
-        if not native:
-            self.register_buffer("mean", torch.full((1, weight.shape[-1]), 1.0 / weight.shape[-1]))
+        self.eps = eps
+        self.register_buffer("mean", torch.full((1, weight.shape[-1]), 1.0 / weight.shape[-1]))
 
     def normalize(self, x: Tensor) -> Tensor:
         """Without the weight. Rank 3 at most: the HTP gets larger ranks wrong."""
-        if self.native:
-            return rms_norm(x, x.shape[-1:], None, self.eps)
         return x * torch.rsqrt(linear(x * x, self.mean) + self.eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.native and self.weight.dim() == 1:
-            return rms_norm(x, x.shape[-1:], self.weight, self.eps)
         return self.normalize(x) * self.weight
 
 
@@ -116,7 +106,14 @@ class RopeTable(nn.Module):
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Positions `[T]` to cosine and signed sine, both `[1, T, 1, head_dim]`."""
-        rows = embedding(positions, self.table).view(1, positions.shape[0], 1, 2 * self.head_dim)
+        return self._split(embedding(positions, self.table))
+
+    def rows(self, first: int, tokens: int) -> tuple[Tensor, Tensor]:
+        """The same for known positions: `first` and the `tokens - 1` behind it."""
+        return self._split(self.table[first : first + tokens])
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        rows = rows.view(1, rows.shape[0], 1, 2 * self.head_dim)
         return rows[..., : self.head_dim], rows[..., self.head_dim :]
 
 
@@ -132,15 +129,12 @@ class Attention(nn.Module):
         self.o_proj = load_linear(weights(f"{prefix}.o_proj.weight"), weights(f"{prefix}.o_proj.bias") if shape.bias else None)
         q_weight = weights(f"{prefix}.q_norm.weight").expand(shape.heads, -1) * shape.head_dim**-0.5
         k_weight = weights(f"{prefix}.k_norm.weight").expand(shape.kv_heads, -1)
-        self.qk_norm = RMSNorm(torch.cat([q_weight, k_weight]), shape.eps, shape.native_norm)
+        self.qk_norm = RMSNorm(torch.cat([q_weight, k_weight]), shape.eps)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, rope: tuple[Tensor, Tensor], past_k: Tensor | None, past_v: Tensor | None
+        self, x: Tensor, mask: Tensor, rope: tuple[Tensor, Tensor], past_k: Tensor, past_v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x `[1, T, D]`, mask `[1, groups * T, P + T]`, past `[P, kv_heads, head_dim]`; x, and new k and v `[T, ...]`.
-
-        Without a mask every row sees everything; without a past P is 0.
-        """
+        """x `[1, T, D]`, mask `[1, groups * T, P + T]`, past `[P, kv_heads, head_dim]`; x, and new k and v `[T, ...]`."""
         s, tokens = self.shape, x.shape[1]
         both = s.heads + s.kv_heads
         qkv = self.qkv_proj(x)
@@ -149,10 +143,9 @@ class Attention(nn.Module):
         q = qk[:, :, : s.heads].transpose(1, 2).reshape(s.kv_heads, s.heads // s.kv_heads * tokens, s.head_dim)
         k = qk[:, :, s.heads :].reshape(tokens, s.kv_heads, s.head_dim)
         v = qkv[..., both * s.head_dim :].reshape(tokens, s.kv_heads, s.head_dim)
-        keys = (k if past_k is None else torch.cat([past_k, k], 0)).permute(1, 2, 0)
-        values = (v if past_v is None else torch.cat([past_v, v], 0)).transpose(0, 1)
-        scores = torch.bmm(q, keys) if mask is None else torch.bmm(q, keys) + mask
-        out = torch.bmm(torch.softmax(scores, -1), values)
+        keys = torch.cat([past_k, k], 0).permute(1, 2, 0)
+        values = torch.cat([past_v, v], 0).transpose(0, 1)
+        out = torch.bmm(torch.softmax(torch.bmm(q, keys) + mask, -1), values)
         out = out.view(1, s.heads, tokens, s.head_dim).transpose(1, 2).reshape(1, tokens, s.heads * s.head_dim)
         return self.o_proj(out), k, v
 
@@ -184,15 +177,13 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, shape: DecoderShape, weights: Weights, prefix: str) -> None:
         super().__init__()
-        self.input_layernorm = RMSNorm(weights(f"{prefix}.input_layernorm.weight"), shape.eps, shape.native_norm)
+        self.input_layernorm = RMSNorm(weights(f"{prefix}.input_layernorm.weight"), shape.eps)
         self.self_attn = Attention(shape, weights, f"{prefix}.self_attn")
-        self.post_attention_layernorm = RMSNorm(
-            weights(f"{prefix}.post_attention_layernorm.weight"), shape.eps, shape.native_norm
-        )
+        self.post_attention_layernorm = RMSNorm(weights(f"{prefix}.post_attention_layernorm.weight"), shape.eps)
         self.mlp = MLP(shape, weights, f"{prefix}.mlp")
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, rope: tuple[Tensor, Tensor], past_k: Tensor | None, past_v: Tensor | None
+        self, x: Tensor, mask: Tensor, rope: tuple[Tensor, Tensor], past_k: Tensor, past_v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Shapes as `Attention.forward`."""
         attended, k, v = self.self_attn(self.input_layernorm(x), mask, rope, past_k, past_v)
@@ -209,7 +200,7 @@ class DecoderStack(nn.Module):
         self.groups = shape.heads // shape.kv_heads
         self.rope = RopeTable(positions, shape.head_dim, shape.theta)
         self.layers = nn.ModuleList(DecoderLayer(shape, weights, f"{prefix}.layers.{n}") for n in range(shape.layers))
-        self.norm = RMSNorm(weights(f"{prefix}.norm.weight"), shape.eps, shape.native_norm)
+        self.norm = RMSNorm(weights(f"{prefix}.norm.weight"), shape.eps)
 
     def forward(
         self, embeds: Tensor, positions: Tensor, mask: Tensor, past_k: list[Tensor], past_v: list[Tensor]
