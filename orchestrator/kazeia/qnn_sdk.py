@@ -70,6 +70,11 @@ def find_qnn_sdk() -> QnnSdk:
     return QnnSdk(Path(folders[0]), library_version(Path(folders[0], HTP_LIBRARY)), f"{PACKAGE} {found}")
 
 
+def keep_executorch_offline() -> None:
+    """ExecuTorch downloads an SDK unless the variable is set, be it to nothing."""
+    os.environ.setdefault(ROOT_VARIABLE, "")
+
+
 @cache
 def library_version(library: Path) -> str:
     """QNN's version as its HTP library carries it.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,7 +34,7 @@ from kazeia.errors import ExportError
 from kazeia.export.qnn_quantize import Inputs, Recipe
 from kazeia.export.quiet import silent_libraries
 from kazeia.export.soc_profiles import soc_profile
-from kazeia.qnn_sdk import HTP_LIBRARY, PACKAGE, PACKAGE_VERSION, ROOT_VARIABLE, find_qnn_sdk
+from kazeia.qnn_sdk import HTP_LIBRARY, PACKAGE, PACKAGE_VERSION, find_qnn_sdk, keep_executorch_offline
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def load_qnn() -> str:
         ExportError: they cannot be loaded.
     """
     sdk = find_qnn_sdk()
-    os.environ.setdefault(ROOT_VARIABLE, "")  # unset, ExecuTorch downloads an SDK
+    keep_executorch_offline()
     try:
         for library in ("libQnnSystem.so", HTP_LIBRARY):
             ctypes.CDLL(str(sdk.folder / library))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from executorch.backends.qualcomm.quantizer.quantizer import ModuleQConfig, QnnQuantizer, QuantDtype
@@ -19,6 +19,7 @@ from torchao.quantization.pt2e import MinMaxObserver
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from kazeia.errors import ExportError
+from kazeia.qnn_sdk import keep_executorch_offline
 
 Precision: TypeAlias = Literal["fp16", "16a16w", "16a8w", "16a4w"]
 """fp16, or bits of activations (a) and of weights (w)."""
@@ -38,10 +39,11 @@ class Recipe:
     overrides: tuple[tuple[str, Precision], ...] = ()
 
 
-class Encoding(tuple[float, int]):
-    """Scale and zero point: `value = (stored - zero_point) * scale`."""
+class Encoding(NamedTuple):
+    """`value = (stored - zero_point) * scale`"""
 
-    __slots__ = ()
+    scale: float
+    zero_point: int
 
 
 def quantized(
@@ -98,7 +100,7 @@ def input_encodings(graph: torch.fx.GraphModule, names: re.Pattern[str]) -> dict
             quantize = next((user for user in node.users if "quantize_per_tensor" in str(user.target)), None)
             if quantize is None:
                 raise ExportError(f"input {node.name} is not quantised; choose another --quant")
-            found[node.name] = Encoding((float(quantize.args[1]), int(quantize.args[2])))
+            found[node.name] = Encoding(float(quantize.args[1]), int(quantize.args[2]))
     return found
 
 
@@ -121,6 +123,7 @@ def _prepare(
 def _quantizer(recipe: Recipe, soc: str) -> Any:
     if recipe.precision == "fp16":
         raise ExportError("fp16 is not quantised; lower the module itself")
+    keep_executorch_offline()
     quantizer = QnnQuantizer(soc_model=QcomChipset[soc])
     quantizer.set_default_quant_config(_DTYPES[recipe.precision], **_PER_CHANNEL)
     quantizer.set_submodule_qconfig_list(

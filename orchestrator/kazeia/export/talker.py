@@ -36,7 +36,14 @@ def talker_program(checkpoint: Checkpoint, context_length: int, prefill_tokens: 
         "prefill": step_method(module, shape, config.hidden_size, prefill_tokens, context_length - 1),
         "decode": step_method(module, shape, config.hidden_size, 1, context_length - 1),
     }
-    constants: dict[str, int | float] = {
+    constants = {**talker_constants(config, context_length, prefill_tokens), "past_dynamic": 1, "mask_value": MASK_VALUE}
+    return ProgramSpec("talker", methods, constants, frozenset({"codec_head"}))
+
+
+def talker_constants(config: TalkerConfig, context_length: int, prefill_tokens: int) -> dict[str, int | float]:
+    """Constants of `talker.pte` that do not depend on the backend."""
+    shape = DecoderShape.of(config)
+    return {
         "contract_version": CONTRACT_VERSION,
         "context_length": context_length,
         "prefill_tokens": prefill_tokens,
@@ -49,7 +56,4 @@ def talker_program(checkpoint: Checkpoint, context_length: int, prefill_tokens: 
         "codebook_size": config.code_predictor_config.vocab_size,
         "codec_eos_id": config.codec_eos_token_id,
         "suppress_from": config.vocab_size - SPECIAL_CODES,
-        "past_dynamic": 1,
-        "mask_value": MASK_VALUE,
     }
-    return ProgramSpec("talker", methods, constants, frozenset({"codec_head"}))
