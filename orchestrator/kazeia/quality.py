@@ -23,6 +23,9 @@ REPORT_NAME = "quality.html"
 LIMIT_DB = 200.0
 """What an exact match is written as; minus this for values that are not numbers."""
 
+ENOUGH_CALLS = 20
+"""Fewer calls tell nothing of how often codes agree: the gates do not look at them."""
+
 FaultKind: TypeAlias = Literal["calibration", "lowering"]
 
 
@@ -203,7 +206,9 @@ def judge_method(method: MethodQuality, gates: Gates) -> Iterator[str]:
             yield f"{where} {output.name}: {output.quantized_db:.1f} dB after quantising, at least {gates.quantized_db:g} wanted"
         if output.lowered_db is not None and output.lowered_db < lowered:
             yield f"{where} {output.name}: {output.lowered_db:.1f} dB after lowering, at least {lowered:g} wanted"
-    for path in ("quantized", "emulated"):
+    for path, calls in (("quantized", method.calls), ("emulated", method.emulated_calls)):
+        if calls < ENOUGH_CALLS:
+            continue
         found = [(one.codebook, getattr(one, path)) for one in method.agreement if getattr(one, path) is not None]
         first = [value for codebook, value in found if codebook == 0]
         others = [value for codebook, value in found if codebook > 0]

@@ -28,6 +28,15 @@ def emulator(graph: torch.fx.GraphModule) -> Callable[[Inputs], tuple[torch.Tens
     return lambda sample: loaded.run("forward", sample)
 
 
+class Twice(torch.nn.Module):
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: torch.Tensor, temperature: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.module(x, temperature), self.module(x, temperature)
+
+
 def found(case: Case) -> tuple[MethodQuality, list[Fault]]:
     traces = trace(case)
     measured = measure(case, traces)
@@ -84,6 +93,10 @@ def test_a_wrong_zero_point_and_plain_garbage_are_told_apart(sound: Case) -> Non
     _, (fault,) = found(replace(sound, emulated=lambda sample: [emulated(sample)[0] + 0.5]))
     assert "a wrong zero point (off by 0.5)" in fault.message
     assert "scale" not in fault.message
+    (output,) = sound.outputs
+    twice = replace(sound, outputs=[replace(output, kind="values", positions=(0, 1))], graph=None, module=Twice(sound.module))
+    _, (fault,) = found(replace(twice, emulated=lambda sample: [2 * emulated(sample)[0], 3 * emulated(sample)[0]]))
+    assert "a wrong scale (times 2 to 3)" in fault.message
     noise = torch.Generator().manual_seed(0)
     _, (fault,) = found(replace(sound, emulated=lambda sample: [torch.randn(1, 40, generator=noise)]))
     assert "and no scale or offset explains it" in fault.message

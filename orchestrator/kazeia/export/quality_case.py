@@ -106,11 +106,11 @@ class Case:
 
 @dataclass
 class Traces:
-    """What a method did on each path: an array a call and output."""
+    """What a method did on each path: of each output a list of calls, of each call an array a position."""
 
-    float: dict[str, list[Array]]
-    quantized: dict[str, list[Array]]
-    emulated: dict[str, list[Array]]
+    float: dict[str, list[list[Array]]]
+    quantized: dict[str, list[list[Array]]]
+    emulated: dict[str, list[list[Array]]]
     """Of the first calls only."""
     seen: InputRanges
     layers: list[LayerQuality]
@@ -212,15 +212,14 @@ def _reaches_outside(ours: tuple[float, float], extremes: tuple[float, float]) -
     return max(abs(ours[0] - middle), abs(ours[1] - middle)) > OUTSIDE * half
 
 
-def _empty(case: Case) -> dict[str, list[Array]]:
+def _empty(case: Case) -> dict[str, list[list[Array]]]:
     return {output.name: [] for output in case.outputs}
 
 
-def _keep(case: Case, kept: dict[str, list[Array]], results: object) -> None:
+def _keep(case: Case, kept: dict[str, list[list[Array]]], results: object) -> None:
     leaves = tree_leaves(results)
     for output in case.outputs:
-        values = [leaves[position].double().flatten() for position in output.positions]
-        kept[output.name].append(torch.cat(values).numpy())
+        kept[output.name].append([leaves[position].double().flatten().numpy().copy() for position in output.positions])
 
 
 def _output_quality(output: Output, traces: Traces) -> OutputQuality:
@@ -232,8 +231,13 @@ def _output_quality(output: Output, traces: Traces) -> OutputQuality:
     return OutputQuality(output.name, _db(quantized, wanted) if quantized else None, lowered_db, emulated_db)
 
 
-def _db(got: list[Array], wanted: list[Array]) -> float:
-    return sqnr_db(np.concatenate(got), np.concatenate(wanted))
+def _db(got: list[list[Array]], wanted: list[list[Array]]) -> float:
+    return sqnr_db(joined(got), joined(wanted))
+
+
+def joined(calls: list[list[Array]]) -> Array:
+    """All values of all calls."""
+    return np.concatenate([values for call in calls for values in call])
 
 
 def _agreements(output: Output, traces: Traces) -> list[Agreement]:
@@ -249,9 +253,9 @@ def _agreements(output: Output, traces: Traces) -> list[Agreement]:
     ]
 
 
-def _codes(output: Output, values: list[Array]) -> NDArray[np.int64]:
+def _codes(output: Output, calls: list[list[Array]]) -> NDArray[np.int64]:
     """`[calls, codebooks]`"""
-    stacked = np.stack(values)
+    stacked = np.stack([np.concatenate(call) for call in calls])
     if output.kind == "codes":
         return stacked.astype(np.int64)
     likeliest: NDArray[np.int64] = stacked[:, : output.choices].argmax(1)

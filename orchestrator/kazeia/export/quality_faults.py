@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kazeia.export.quality_case import Case, Traces, input_faults
-from kazeia.export.quality_measures import fit_line
+from kazeia.export.quality_measures import fit_line, sqnr_db
 from kazeia.quality import Fault, Gates, MethodQuality, OutputQuality
 
 EXPLAINED_DB = 15.0
@@ -49,17 +49,32 @@ def _lowering_fault(case: Case, traces: Traces, output: OutputQuality, gates: Ga
 
 
 def _explained(traces: Traces, output: OutputQuality) -> str | None:
-    """A wrong scale or zero point, if undoing it makes the error go away."""
+    """Wrong scales or zero points, if undoing them makes the error go away. Each tensor of an output may have its own."""
     emulated = traces.emulated[output.name]
     wanted = (traces.quantized or traces.float)[output.name][: len(emulated)]
-    x, y = np.concatenate(wanted), np.concatenate(emulated)
-    line = fit_line(y, x)
-    if line is None or output.lowered_db is None or line.corrected_db < output.lowered_db + EXPLAINED_DB:
+    lines, corrected = [], []
+    for position in range(len(emulated[0])):
+        got = np.concatenate([call[position] for call in emulated])
+        x = np.concatenate([call[position] for call in wanted])
+        line = fit_line(got, x)
+        if line is None:
+            return None
+        lines.append(line)
+        corrected.append((got - line.offset) / line.gain)
+    x = np.concatenate([call[position] for position in range(len(lines)) for call in wanted])
+    corrected_db = sqnr_db(np.concatenate(corrected), x)
+    if output.lowered_db is None or corrected_db < output.lowered_db + EXPLAINED_DB:
         return None
-    size = float(np.sqrt(np.square(x).mean()))
+    offsets = [line.offset for line in lines]
     parts = []
-    if abs(line.gain - 1) > VISIBLE_SCALE:
-        parts.append(f"a wrong scale (times {line.gain:.3g})")
-    if abs(line.offset) > VISIBLE_OFFSET * size:
-        parts.append(f"a wrong zero point (off by {line.offset:.3g})")
-    return f"by {' and '.join(parts)}: without, it would be {line.corrected_db:.1f} dB" if parts else None
+    if any(abs(line.gain - 1) > VISIBLE_SCALE for line in lines):
+        parts.append(f"a wrong scale (times {_span([line.gain for line in lines])})")
+    if max(map(abs, offsets)) > VISIBLE_OFFSET * float(np.sqrt(np.square(x).mean())):
+        parts.append(f"a wrong zero point (off by {_span(offsets)})")
+    return f"by {' and '.join(parts)}: without, it would be {corrected_db:.1f} dB" if parts else None
+
+
+def _span(values: list[float]) -> str:
+    """One number, or the least and the greatest."""
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} to {high}"
