@@ -15,7 +15,7 @@ from kazeia.errors import BundleError, CheckpointError, UsageError
 from kazeia.files import write_atomically
 
 if TYPE_CHECKING:
-    import tokenizers  # type: ignore[import-untyped]
+    import tokenizers
 
     from kazeia.checkpoint import Checkpoint
 

@@ -1,0 +1,78 @@
+"""The built-in model's configuration: the real architecture, as small as it still speaks.
+
+Its files are made from the tiny made-up checkpoint's, with these widths.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kazeia.checkpoint.config import CodecConfig, CodecDecoderConfig, Config, TalkerConfig
+from kazeia.checkpoint.presets import CODEC_IDS, codec_config, model_config
+from kazeia.tokenizer import build_tokenizer
+from training.codes import CODEBOOKS, ENTRIES, WIDTH
+
+TOKEN_KEYS = {
+    "im_start_token_id": "<|im_start|>",
+    "im_end_token_id": "<|im_end|>",
+    "tts_pad_token_id": "<tts_pad>",
+    "tts_bos_token_id": "<tts_text_bos>",
+    "tts_eos_token_id": "<tts_text_eod>",
+}
+TINY_CODEBOOK = 128
+"""Of the preset whose control ids are shifted to this codebook's size."""
+SHIFT = ENTRIES - TINY_CODEBOOK
+TALKER = {"hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6, "head_dim": 64, "text_hidden_size": 256}
+MROPE_SECTION = [12, 10, 10]
+PREDICTOR = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3, "head_dim": 64, "vocab_size": ENTRIES}
+CODEC_DECODER = {
+    "codebook_dim": 2 * WIDTH,
+    "codebook_size": ENTRIES,
+    "num_quantizers": CODEBOOKS,
+    "vector_quantization_hidden_dimension": 2 * WIDTH,
+    "latent_dim": 256,
+    "decoder_dim": 192,
+    "hidden_size": 192,
+    "intermediate_size": 512,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 3,
+    "head_dim": 64,
+    "sliding_window": 24,
+}
+LANGUAGE_IDS = ("english", "french")
+
+
+def main_config(tokenizer: Path) -> dict[str, Any]:
+    """`config.json` for the tokenizer in the folder `tokenizer`."""
+    backend = build_tokenizer(tokenizer)
+    token_ids = {key: backend.token_to_id(marker) for key, marker in TOKEN_KEYS.items()}
+    config = model_config("tiny", "base", token_ids, backend.get_vocab_size(with_added_tokens=True))
+    talker = config["talker_config"]
+    languages = {name: talker["codec_language_id"][name] + SHIFT for name in LANGUAGE_IDS}
+    ids = {key: talker[key] + SHIFT for key in CODEC_IDS}
+    talker.update(TALKER, **ids, codec_language_id=languages, vocab_size=talker["vocab_size"] + SHIFT)
+    talker["rope_scaling"]["mrope_section"] = MROPE_SECTION
+    talker["code_predictor_config"].update(PREDICTOR)
+    config["speaker_encoder_config"]["enc_dim"] = talker["hidden_size"]
+    return config
+
+
+def speech_config() -> dict[str, Any]:
+    """`speech_tokenizer/config.json`."""
+    config = codec_config("tiny")
+    config["decoder_config"].update(CODEC_DECODER)
+    config["encoder_config"]["codebook_size"] = ENTRIES
+    return config
+
+
+def talker(tokenizer: Path) -> TalkerConfig:
+    return msgspec.json.decode(json.dumps(main_config(tokenizer)), type=Config).talker_config
+
+
+def speech_decoder() -> CodecDecoderConfig:
+    return msgspec.json.decode(json.dumps(speech_config()), type=CodecConfig).decoder_config

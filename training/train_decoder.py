@@ -1,0 +1,142 @@
+"""Trains the speech decoder from codes to the vocoder's waveform.
+
+usage: python -m training.train_decoder WORK [--steps N] [--files N] [--threads N]
+
+The waveform is a function of the codes (see vocoder.py), so samples are compared directly; magnitudes of short-time spectra in
+several resolutions take care of what is quiet. Resumes where WORK/decoder.pt stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from training import features
+from training.codes import PERIODS_CODEBOOK, SHAPE_CODEBOOKS, Quantizer
+from training.decoder_model import CausalConv, SpeechDecoder
+from training.sizes import speech_decoder
+from training.steps import train
+from training.vocoder import FRAME_SAMPLES, synthesise
+from training.voices import VOICES, spoken_by
+
+PEAK_LEARNING_RATE = 1e-3
+BATCH, SEGMENT_FRAMES = 5, 12
+BLIND_FRAMES = 3
+"""At a cut the decoder lacks its past: nothing is asked of the first frames."""
+RESOLUTIONS = (128, 256, 512, 1024, 2048)
+PREEMPHASIS = 0.9
+QUIET_START = 0.05
+"""Factor on the last convolution: silence is a better first guess than noise."""
+LEVEL = 0.1
+"""A tenth of full scale is the unit of the sample-wise loss."""
+
+
+Shorts: TypeAlias = NDArray[np.int16]
+
+
+class Data(NamedTuple):
+    """codes int16 [N, 16] and samples int16 [N * 1920] of utterances one after the other; starts [U + 1] in frames."""
+
+    codes: NDArray[np.int16]
+    samples: NDArray[np.int16]
+    starts: NDArray[np.int64]
+
+
+def make_data(work: Path, files: int) -> Data:
+    """The first `files` files of each language, in every voice; kept in WORK/decoder_data.npz."""
+    kept = work / "decoder_data.npz"
+    if not kept.exists():
+        quantizer = Quantizer.load(work / "codes.npz")
+        codes, samples = [], []
+        for language in ("en", "fr"):
+            for file in features.files(work, language, "train")[:files]:
+                for utterance in features.load(file):
+                    for voice in VOICES:
+                        f = spoken_by(voice, language, utterance.features)
+                        codes.append(quantizer.encode(f))
+                        samples.append((synthesise(f) * 32767).clip(-32767, 32767).astype(np.int16))
+        starts = np.cumsum([0, *map(len, codes)])
+        np.savez(kept, codes=np.concatenate(codes), samples=np.concatenate(samples), starts=starts)
+    with np.load(kept) as stored:
+        return Data(stored["codes"], stored["samples"], stored["starts"])
+
+
+def initialise(model: SpeechDecoder, quantizer: Quantizer) -> None:
+    """The codebooks begin as the k-means entries, in units of the first one's spread."""
+    unit = float(quantizer.entries[0].std())
+    with torch.no_grad():
+        for codebook, entries in zip(SHAPE_CODEBOOKS, quantizer.entries, strict=True):
+            model.entries[codebook] = torch.from_numpy(entries / unit)
+        model.entries[PERIODS_CODEBOOK].normal_()
+        last = model.decoder[-1]
+        assert isinstance(last, CausalConv)
+        last.conv.weight.mul_(QUIET_START)
+
+
+def batch(data: Data, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Codes [B, 16, F], samples [B, F * 1920] and the samples' weights: zero where the past is cut off."""
+    codes: list[Shorts] = []
+    samples: list[Shorts] = []
+    weights: list[NDArray[np.float32]] = []
+    while len(codes) < BATCH:
+        which = rng.integers(len(data.starts) - 1)
+        first, end = data.starts[which], data.starts[which + 1]
+        start = int(rng.integers(first, max(first + 1, end - SEGMENT_FRAMES + 1)))
+        if end - start < SEGMENT_FRAMES:
+            continue
+        codes.append(data.codes[start : start + SEGMENT_FRAMES].T)
+        samples.append(data.samples[start * FRAME_SAMPLES : (start + SEGMENT_FRAMES) * FRAME_SAMPLES])
+        weight = np.ones(SEGMENT_FRAMES * FRAME_SAMPLES, np.float32)
+        weight[: BLIND_FRAMES * FRAME_SAMPLES] = start == first
+        weights.append(weight)
+    target = torch.from_numpy(np.stack(samples).astype(np.float32) / 32767)
+    return torch.from_numpy(np.stack(codes).astype(np.int64)), target, torch.from_numpy(np.stack(weights))
+
+
+def spectra(x: Tensor, size: int) -> Tensor:
+    return torch.stft(x, size, size // 4, window=torch.hann_window(size), return_complex=True)
+
+
+def losses(made: Tensor, target: Tensor, weights: Tensor) -> dict[str, Tensor]:
+    made, target = made * weights, target * weights
+    sharp_made, sharp = (x[:, 1:] - PREEMPHASIS * x[:, :-1] for x in (made, target))
+    samples = F.l1_loss(made, target) / LEVEL + 4 * F.l1_loss(sharp_made, sharp) / LEVEL
+    magnitude = torch.zeros(())
+    for size in RESOLUTIONS:
+        found = spectra(sharp_made, size).abs() / size**0.5
+        wanted = spectra(sharp, size).abs() / size**0.5
+        magnitude = (
+            magnitude + F.l1_loss((found + 1e-4).log(), (wanted + 1e-4).log()) + (found - wanted).norm() / (wanted.norm() + 1)
+        )
+    return {"samples": 2 * samples, "magnitude": magnitude / len(RESOLUTIONS)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--files", type=int, default=8, help="of each language, a hundred sentences each")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    data = make_data(options.work, options.files)
+    model = SpeechDecoder(speech_decoder())
+    initialise(model, Quantizer.load(options.work / "codes.npz"))
+
+    def loss_of_batch(step: int) -> dict[str, Tensor]:
+        codes, target, weights = batch(data, np.random.default_rng([1, step]))
+        return losses(model(codes), target, weights)
+
+    train(model, loss_of_batch, options.work / "decoder.pt", steps=options.steps, peak=PEAK_LEARNING_RATE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Trains talker and code predictor together, teacher-forced on the reference's streaming prompt.
+
+usage: python -m training.train_talker WORK [--steps N] [--threads N]
+
+Resumes where WORK/talker.pt stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kazeia.tokenizer import build_tokenizer
+from training import sizes
+from training.codes import ENTRIES, SHAPE_CODEBOOKS, Quantizer
+from training.steps import train
+from training.talker_data import Batch, Batches, lessons
+from training.talker_model import Lecture, TalkerStates
+from training.voices import VOICES
+
+PEAK_LEARNING_RATE = 2e-3
+WEIGHT_DECAY = 0.02
+POSITIONS = 900
+"""Of a batch, without its prompts."""
+PREDICTED_FRAMES = 72
+"""Of a batch: the code predictor costs 16 positions for every frame."""
+GUIDANCE_WEIGHT, PACE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 1.0
+PACE_UNIT_FRAMES = 10.0
+NAMED_LANGUAGE_SHARE = 0.5
+"""The others leave the language to be read off the text."""
+
+
+class Course:
+    """Turns batches into losses."""
+
+    def __init__(self, work: Path) -> None:
+        config = sizes.main_config(work / "tokenizer")
+        self.talker_config = sizes.talker(work / "tokenizer")
+        backend = build_tokenizer(work / "tokenizer")
+        self.role = torch.tensor(backend.encode("<|im_start|>assistant\n", add_special_tokens=False).ids)
+        self.pad, self.bos, self.eos = (config[f"tts_{name}_token_id"] for name in ("pad", "bos", "eos"))
+        self.model = Lecture(self.talker_config, len(VOICES))
+        quantizer = Quantizer.load(work / "codes.npz")
+        self.entries = torch.from_numpy(quantizer.entries / quantizer.entries[0].std())
+
+    def prompts(self, batch: Batch, *, named: bool) -> Tensor:
+        """[B, P, D]: role, codec tags and voice, as `kazeia.prompt` lays them out."""
+        talker, c = self.model.talker, self.talker_config
+        rows = len(batch.frames)
+
+        def codec(code: int) -> Tensor:
+            return talker.model.codec_embedding.weight[code].expand(rows, 1, -1)
+
+        def text(token: int) -> Tensor:
+            return talker.text(torch.tensor([token])).expand(rows, 1, -1)
+
+        if named:
+            ids = torch.tensor([c.codec_language_id[name] for name in sizes.LANGUAGE_IDS])[batch.languages]
+            language = [talker.model.codec_embedding(ids)[:, None], codec(c.codec_think_eos_id)]
+            tags = [codec(c.codec_think_id), codec(c.codec_think_bos_id), *language]
+        else:
+            tags = [codec(c.codec_nothink_id), codec(c.codec_think_bos_id), codec(c.codec_think_eos_id)]
+        tags += [self.model.voices(batch.voices)[:, None], codec(c.codec_pad_id)]
+        texts = [text(self.pad)] * (len(tags) - 1) + [text(self.bos)]
+        role = talker.text(self.role).expand(rows, -1, -1)
+        return torch.cat([role, torch.cat(texts, 1) + torch.cat(tags, 1)], 1)
+
+    def spoken(self, batch: Batch, embedded: Tensor) -> Tensor:
+        """[B, S, D]: the text, one token a position, on codec_bos and then on the frames so far."""
+        talker = self.model.talker
+        count = (batch.tokens >= 0).sum(1, keepdim=True)
+        place = torch.arange(batch.tokens.shape[1])
+        tokens = torch.where(place < count, batch.tokens, torch.where(place == count, self.eos, self.pad))
+        bos = talker.model.codec_embedding.weight[self.talker_config.codec_bos_id].expand(len(count), 1, -1)
+        return talker.text(tokens) + torch.cat([bos, embedded.sum(2)[:, :-1]], 1)
+
+    def losses(self, batch: Batch, rng: np.random.Generator) -> dict[str, Tensor]:
+        talker = self.model.talker
+        embedded = talker.embedded_codes(batch.codes)
+        prompts = self.prompts(batch, named=rng.random() < NAMED_LANGUAGE_SHARE)
+        first = prompts.shape[1]
+        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded)], 1))
+        place = torch.arange(batch.codes.shape[1])
+        speaks = place < batch.frames[:, None]
+        hidden = states.hidden[:, first:]
+        terms = {"code0": self._first_code(hidden, batch, place)}
+        terms["guide"] = GUIDANCE_WEIGHT * _guidance(states.log_attention[:, first:, first:], batch, speaks)
+        starts = self.model.start_probe(states.paced[:, first:])[..., 0]
+        known = batch.starts.isfinite()
+        terms["pace"] = PACE_WEIGHT * F.smooth_l1_loss(starts[known], batch.starts[known] / PACE_UNIT_FRAMES)
+        rows = speaks.nonzero()[torch.from_numpy(rng.permutation(int(speaks.sum()))[:PREDICTED_FRAMES])]
+        shape = torch.stack([self.entries[i][batch.codes[..., c]] for i, c in enumerate(SHAPE_CODEBOOKS)]).sum(0)
+        terms["frame"] = FRAME_WEIGHT * F.mse_loss(self.model.frame_probe(hidden)[speaks], shape[speaks])
+        a, b = rows.T
+        logits = talker.code_predictor(hidden[a, b], embedded[a, b, :-1])
+        terms["codes"] = F.cross_entropy(logits.flatten(0, 1), batch.codes[a, b, 1:].flatten())
+        return terms
+
+    def _first_code(self, hidden: Tensor, batch: Batch, place: Tensor) -> Tensor:
+        """Codebook 0 and the end: the vocabulary's other control ids are never spoken and never learnt."""
+        head = self.model.talker.codec_head.weight
+        logits = hidden @ torch.cat([head[:ENTRIES], head[self.talker_config.codec_eos_token_id][None]]).T
+        wanted = torch.where(place == batch.frames[:, None], ENTRIES, batch.codes[..., 0])
+        return F.cross_entropy(logits[place <= batch.frames[:, None]], wanted[place <= batch.frames[:, None]])
+
+
+def _guidance(log_attention: Tensor, batch: Batch, speaks: Tensor) -> Tensor:
+    """How little the guided head looks at the token that each frame speaks."""
+    place = torch.arange(speaks.shape[1])
+    begun = batch.starts[:, None, :] <= place[None, :, None] + 0.5
+    token = torch.minimum((begun.sum(2) - 1).clamp(min=0), place)
+    return -log_attention.gather(2, token[..., None])[..., 0][speaks].mean()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    course = Course(options.work)
+    taught = list(lessons(options.work, "train"))
+    batches = Batches(taught, POSITIONS, seed=2)
+    parameters = sum(p.numel() for p in course.model.talker.parameters())
+    hours = sum(len(x.codes) for x in taught) * 0.08 / 3600
+    print(f"{len(taught)} lessons, {hours:.1f} hours, {parameters / 1e6:.1f} M parameters", flush=True)
+
+    def loss_of_batch(step: int) -> dict[str, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16):
+            return course.losses(batches[step], np.random.default_rng([3, step]))
+
+    path = options.work / "talker.pt"
+    train(course.model, loss_of_batch, path, steps=options.steps, peak=PEAK_LEARNING_RATE, decay=WEIGHT_DECAY)
+
+
+if __name__ == "__main__":
+    main()
