@@ -26,6 +26,8 @@ EXECUTORCH_VERSION = "1.5.1"
 MANIFEST_NAME = "manifest.json"
 
 Backend = Literal["xnnpack", "qnn"]
+BuiltFor = Literal["device", "emulator"]
+"""On a device the methods of an NPU program share their weights; the emulator can only load them apart."""
 TableType = Literal["f32", "f16"]
 Kind = Literal["base", "custom_voice", "voice_design"]
 
@@ -125,7 +127,9 @@ class Manifest(Strict):
     kazeia: str
     executorch: str
     qnn: str | None
+    """Version of QNN that compiled the NPU's programs; a device needs this one or a newer one."""
     soc: str | None
+    """The chip that the NPU's programs are for."""
     model: Model
     sampling: Sampling
     programs: dict[str, Program]
@@ -137,6 +141,8 @@ class Manifest(Strict):
     """Every other file of the bundle."""
     voices: dict[str, str] = {}
     """Voices that come with the bundle: name to voice file (see `voices.py`); the first is the default."""
+    built_for: BuiltFor | None = None
+    """What can load the NPU's programs; None without any."""
     builtin: str | None = None
     """A sentence `kz speak` prints when the bundle is only a stand-in."""
 

@@ -8,40 +8,59 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kazeia.commands.output import print_json
+from kazeia.commands.output import print_json, say
 from kazeia.defaults import CONTEXT_LENGTH, PREFILL_TOKENS
-from kazeia.export.options import BACKENDS, QUANTS, ExportOptions
+from kazeia.export.options import BACKENDS, BUILT_FOR, DEFAULT_SOC, QUANTS, ExportOptions
+from kazeia.quality import REPORT_NAME
 
 if TYPE_CHECKING:
-    from kazeia.bundle import Backend
-    from kazeia.export.options import Quant
     from kazeia.export.service import Export
 
 
 @click.command("export")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="BUNDLE", help="Folder to write.")
-@click.option("--backend", type=click.Choice(BACKENDS), default="xnnpack", show_default=True, help="What runs the models.")
-@click.option("--quant", type=click.Choice(QUANTS), default="8da8w", show_default=True, help="Weights of the two large models.")
+@click.option("--backend", type=click.Choice(BACKENDS), default="xnnpack", show_default=True, help="CPU (xnnpack) or NPU (qnn).")
 @click.option(
-    "--context", default=CONTEXT_LENGTH, show_default=True, metavar="N", help="Longest prompt plus frames (12.5 a second)."
+    "--quant", type=click.Choice(QUANTS), help="Numbers of the two large models. [default: 8da8w on the CPU, fp16 on the NPU]"
+)
+@click.option("--talker-quant", type=click.Choice(QUANTS), help="The talker's, if others; puts it on the backend they belong to.")
+@click.option("--predictor-quant", type=click.Choice(QUANTS), help="The code predictor's, likewise.")
+@click.option(
+    "--decoder-backend", type=click.Choice(BACKENDS), default="xnnpack", show_default=True, help="Of the speech decoder."
+)
+@click.option("--soc", default=DEFAULT_SOC, show_default=True, metavar="ID", help="Chip of the NPU.")
+@click.option(
+    "--for", "built_for", type=click.Choice(BUILT_FOR), default="device", show_default=True, help="What loads the NPU's part."
+)
+@click.option("--calibration", type=click.Path(path_type=Path), metavar="DIR", help="Of kz calibrate; for 16a8w and 16a4w.")
+@click.option("--auto", is_flag=True, help="Widen the layers that quantise worst until the quality gates hold.")
+@click.option(
+    "--quality-frames", type=click.IntRange(0), metavar="N", help="Frames to speak for the quality report; 0: no speech."
+)
+@click.option(
+    "--context",
+    "context_length",
+    default=CONTEXT_LENGTH,
+    show_default=True,
+    metavar="N",
+    help="Longest prompt plus frames (12.5 a second).",
 )
 @click.option("--prefill-tokens", default=PREFILL_TOKENS, show_default=True, metavar="N", help="Prompt tokens taken at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print a machine-readable result.")
-def command(
-    checkpoint: Path, output: Path, backend: Backend, quant: Quant, context: int, prefill_tokens: int, as_json: bool
-) -> None:
+def command(checkpoint: Path, output: Path, as_json: bool, **options: Any) -> None:
     """Export CHECKPOINT, a Qwen3-TTS 12Hz folder from Hugging Face, to a bundle that speaks without PyTorch.
 
-    The bundle becomes the default of later commands. Needs `pip install 'kazeia[export]'`.
+    The bundle becomes the default of later commands. Needs `pip install 'kazeia[export]'`, and for the NPU 'kazeia[export,qnn]'.
     """
     from kazeia.bundle_choice import remember_bundle
     from kazeia.export.progress import LineProgress
     from kazeia.export.service import export_bundle
 
-    options = ExportOptions(backend=backend, quant=quant, context_length=context, prefill_tokens=prefill_tokens)
-    result = export_bundle(checkpoint, output, options, LineProgress(sys.stderr))
+    result = export_bundle(checkpoint, output, ExportOptions(**options), LineProgress(sys.stderr))
     remember_bundle(result.folder)
+    for failure in result.quality.failures if result.quality else ():
+        say(f"below the quality gates: {failure}")
     if as_json:
         print_json(_report(result))
     else:
@@ -49,8 +68,8 @@ def command(
 
 
 def _report(result: Export) -> dict[str, Any]:
-    manifest = result.manifest
-    return {
+    manifest, quality = result.manifest, result.quality
+    report = {
         "bundle": str(result.folder),
         "model": manifest.model.name,
         "programs": {name: {"backend": part.backend, "quant": part.quant} for name, part in manifest.programs.items()},
@@ -60,6 +79,14 @@ def _report(result: Export) -> dict[str, Any]:
         "size_bytes": result.size_bytes,
         "elapsed_s": round(result.elapsed_s, 1),
     }
+    if quality is not None:
+        report |= {"soc": manifest.soc, "qnn": manifest.qnn, "built_for": manifest.built_for}
+        report["quality"] = {
+            "passed": not quality.failures,
+            "failures": quality.failures,
+            "report": str(result.folder / REPORT_NAME),
+        }
+    return report
 
 
 def _summary(result: Export) -> str:

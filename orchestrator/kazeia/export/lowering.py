@@ -8,13 +8,13 @@ from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch.exir.passes import MemoryPlanningPass
 
 from kazeia.errors import ExportError
-from kazeia.export.options import Quant
+from kazeia.export.options import CpuQuant
 from kazeia.export.program import ProgramSpec
 from kazeia.export.progress import Progress, silent
 from kazeia.export.quantize import quantize
 
 
-def lower(spec: ProgramSpec, backend: str, quant: Quant, progress: Progress = silent) -> bytes:
+def lower(spec: ProgramSpec, backend: str, quant: CpuQuant, progress: Progress = silent) -> bytes:
     """Bytes of the program; the linear layers of `spec`'s modules are quantised in place.
 
     Inputs and outputs are not memory-planned: the runner binds its own buffers to both, so KV slices are written in place.

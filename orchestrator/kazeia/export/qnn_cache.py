@@ -86,7 +86,7 @@ class CacheAnnotation:
                 self._annotate(node, joined)
 
     def _annotate(self, product: torch.fx.Node, joined: torch.fx.Node) -> None:
-        past, new = joined.args[0]  # type: ignore[misc]
+        past, new = joined.args[0]  # type: ignore[misc,str-unpack]
         shared = SharedQuantizationSpec((past, joined))
         joined.meta[_ANNOTATION] = QuantizationAnnotation(
             input_qspec_map={past: self._spec, new: shared}, output_qspec=shared, _annotated=True

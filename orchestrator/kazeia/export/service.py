@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kazeia import __version__
 from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION, Manifest, Program, Table, TableType
@@ -16,12 +16,14 @@ from kazeia.checkpoint import Checkpoint
 from kazeia.errors import ExportError, UsageError
 from kazeia.export.bundle_writer import list_files, new_bundle, write_manifest
 from kazeia.export.description import describe_model, describe_sampling
-from kazeia.export.options import ExportOptions, Quant
+from kazeia.export.options import CpuQuant, ExportOptions, Placement
 from kazeia.export.progress import Progress, silent
 from kazeia.export.quiet import quiet
 
 if TYPE_CHECKING:
     from kazeia.export.program import ProgramSpec
+    from kazeia.export.qnn_export import NpuExport
+    from kazeia.quality import Quality
 
 TOKENIZER_FILE = "tokenizer.json"
 
@@ -33,6 +35,8 @@ class Export:
     folder: Path
     manifest: Manifest
     elapsed_s: float
+    quality: Quality | None = None
+    """Of a bundle for the NPU."""
 
     @property
     def size_bytes(self) -> int:
@@ -60,12 +64,12 @@ def export_bundle(
     with new_bundle(target) as folder, quiet():
         _require_torch(progress)
         try:
-            manifest = _fill(folder, checkpoint, options, progress)
+            manifest, quality = _fill(folder, checkpoint, options, progress)
         except OSError as error:
             raise ExportError(
                 f"cannot write {folder.parent / target.name}: {error.strerror}; free space or choose another -o"
             ) from error
-    return Export(target, manifest, time.monotonic() - started)
+    return Export(target, manifest, time.monotonic() - started, quality)
 
 
 def _require_torch(progress: Progress) -> None:
@@ -79,12 +83,14 @@ def _require_torch(progress: Progress) -> None:
         raise UsageError("exporting needs PyTorch, which is not installed; run pip install 'kazeia[export]'") from None
 
 
-def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> Manifest:
+def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> tuple[Manifest, Quality | None]:
     """Write all of a bundle into `folder`."""
     from kazeia.tokenizer import write_tokenizer
 
-    programs = _write_programs(folder, checkpoint, options, progress)
-    tables = _write_tables(folder, checkpoint, "f32" if options.quant == "fp32" else "f16", progress)
+    npu = _npu_export(checkpoint, options, progress)
+    programs = _write_programs(folder, checkpoint, options, npu, progress)
+    in_float = {options.talker.quant, options.code_predictor.quant} == {"fp32"}
+    tables = _write_tables(folder, checkpoint, "f32" if in_float else "f16", progress)
     with progress("tokenizer"):
         write_tokenizer(checkpoint, folder / TOKENIZER_FILE)
     with progress("hashes"):
@@ -93,8 +99,9 @@ def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress
         contract=CONTRACT_VERSION,
         kazeia=__version__,
         executorch=EXECUTORCH_VERSION,
-        qnn=None,
-        soc=None,
+        qnn=npu.qnn_version if npu else None,
+        soc=options.soc if npu else None,
+        built_for=options.built_for if npu else None,
         model=describe_model(checkpoint, options),
         sampling=describe_sampling(checkpoint),
         programs=programs,
@@ -103,37 +110,59 @@ def _fill(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress
         files=files,
     )
     write_manifest(folder, manifest)
-    return manifest
+    quality = None
+    if npu is not None:
+        quality, manifest = npu.finish(folder, manifest)
+        write_manifest(folder, manifest)
+    return manifest, quality
 
 
-def _write_programs(folder: Path, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> dict[str, Program]:
-    """Speech decoder and speaker encoder stay fp32: convolutions have no dynamic 8-bit kernels."""
+def _npu_export(checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> NpuExport | None:
+    if not options.uses_npu:
+        return None
+    from kazeia.export.qnn_export import NpuExport
+
+    return NpuExport(checkpoint, options, progress)
+
+
+def _write_programs(
+    folder: Path, checkpoint: Checkpoint, options: ExportOptions, npu: NpuExport | None, progress: Progress
+) -> dict[str, Program]:
+    """One model at a time is in memory."""
     from kazeia.export.code_predictor import code_predictor_program
     from kazeia.export.speaker_encoder import speaker_encoder_program
     from kazeia.export.speech_decoder import speech_decoder_program
     from kazeia.export.talker import talker_program
 
-    parts: dict[str, tuple[Callable[[], ProgramSpec], Quant]] = {
-        "talker": (lambda: talker_program(checkpoint, options.context_length, options.prefill_tokens), options.quant),
-        "code_predictor": (lambda: code_predictor_program(checkpoint), options.quant),
-        "speech_decoder": (lambda: speech_decoder_program(checkpoint), "fp32"),
+    builders: dict[str, tuple[Callable[[], ProgramSpec], Placement]] = {
+        "talker": (lambda: talker_program(checkpoint, options.context_length, options.prefill_tokens), options.talker),
+        "code_predictor": (lambda: code_predictor_program(checkpoint), options.code_predictor),
+        "speech_decoder": (lambda: speech_decoder_program(checkpoint), options.speech_decoder),
     }
     if checkpoint.config.speaker_encoder_config is not None:
-        parts["speaker_encoder"] = (lambda: speaker_encoder_program(checkpoint), "fp32")
-    for name, (build, quant) in parts.items():
-        _write_program(folder / f"{name}.pte", build, options, quant, progress)
+        builders["speaker_encoder"] = (lambda: speaker_encoder_program(checkpoint), Placement("xnnpack", "fp32"))
+    written: dict[str, Program] = {}
+    for name, (build, placement) in builders.items():
+        if placement.backend == "qnn":
+            assert npu is not None
+            contents = npu.programs(name)
+        else:
+            contents = {name: _lowered(name, build, cast(CpuQuant, placement.quant), progress)}
+        for program, content in contents.items():
+            (folder / f"{program}.pte").write_bytes(content)
+            written[program] = Program(file=f"{program}.pte", backend=placement.backend, quant=placement.quant)
+        del contents
         gc.collect()  # a model and its graphs are full of cycles
-    return {name: Program(file=f"{name}.pte", backend=options.backend, quant=quant) for name, (_, quant) in parts.items()}
+    return written
 
 
-def _write_program(
-    path: Path, build: Callable[[], ProgramSpec], options: ExportOptions, quant: Quant, progress: Progress
-) -> None:
+def _lowered(name: str, build: Callable[[], ProgramSpec], quant: CpuQuant, progress: Progress) -> bytes:
+    """A program for the CPU."""
     from kazeia.export.lowering import lower
 
-    with progress(f"{path.stem}: read"):
+    with progress(f"{name}: read"):
         spec = build()
-    path.write_bytes(lower(spec, options.backend, quant, progress))
+    return lower(spec, "xnnpack", quant, progress)
 
 
 def _write_tables(folder: Path, checkpoint: Checkpoint, dtype: TableType, progress: Progress) -> dict[str, Table]:

@@ -1,0 +1,122 @@
+"""The part of an export that is for the NPU: which programs, tried on which recordings, and the quality report at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast, get_args
+
+from kazeia.bundle import Manifest
+from kazeia.checkpoint import Checkpoint
+from kazeia.export.calibration import Calibration
+from kazeia.export.options import ExportOptions, NpuQuant, Placement
+from kazeia.export.progress import Progress
+from kazeia.export.qnn_code_predictor import frame_spec, steps_spec
+from kazeia.export.qnn_lowering import QnnTarget, load_qnn
+from kazeia.export.qnn_program import QnnSpec
+from kazeia.export.qnn_quality import Trial, build_tested
+from kazeia.export.qnn_quantize import Inputs, Recipe
+from kazeia.export.qnn_talker import RESULTS, talker_spec
+from kazeia.export.quality_case import Output
+from kazeia.export.quality_log import SPEECH_FRAMES, QualityLog
+from kazeia.quality import Quality
+
+Sample = TypeVar("Sample")
+
+
+class NpuExport:
+    """Makes the NPU's programs of one checkpoint.
+
+    Raises:
+        UsageError: there is no compiler for the NPU.
+        ExportError: the calibration does not fit.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, options: ExportOptions, progress: Progress) -> None:
+        self.qnn_version = load_qnn()
+        self._checkpoint = checkpoint
+        self._options = options
+        self._progress = progress
+        self._target = QnnTarget(options.soc, options.built_for == "emulator")
+        self._calibration = Calibration.open(options.calibration, checkpoint) if options.calibration else None
+        self._log = self._new_log()
+
+    def _new_log(self) -> QualityLog:
+        """What is measured on the way. Nothing is heard of a bundle that this machine cannot run."""
+        asked = SPEECH_FRAMES if self._options.quality_frames is None else self._options.quality_frames
+        log = QualityLog(self._calibration, speech_frames=asked if self._target.for_emulator and self._calibration else 0)
+        if self._calibration is None:
+            log.note("Exported without a calibration: nothing was measured.")
+        elif not self._target.for_emulator:
+            log.note(
+                "Exported for a device: the emulator cannot load it, so only quantisation was measured, not lowering or sound."
+            )
+        return log
+
+    def programs(self, model: str) -> dict[str, bytes]:
+        """The programs that `model` becomes, by name."""
+        makers = {"talker": self._talker, "code_predictor": self._code_predictor}
+        return makers[model]()
+
+    def _talker(self) -> dict[str, bytes]:
+        options, config = self._options, self._checkpoint.config.talker_config
+        recipe, layers = Recipe(_precision(options.talker)), config.num_hidden_layers
+        phrases = _Phrases(self._calibration, Calibration.talker_samples)
+        spec = talker_spec(self._checkpoint, options.context_length, options.prefill_tokens, recipe, phrases)
+        outputs = (
+            Output("logits", (0,), "logits", choices=config.code_predictor_config.vocab_size),
+            Output("hidden", (1,)),
+            Output("keys", tuple(range(RESULTS, RESULTS + layers))),
+            Output("values", tuple(range(RESULTS + layers, RESULTS + 2 * layers))),
+        )
+        return {spec.name: self._build(spec, recipe, phrases, {"decode": outputs, "prefill": outputs})}
+
+    def _code_predictor(self) -> dict[str, bytes]:
+        """`code_predictor.pte`, which draws whole frames, and `code_predictor_steps.pte` for what it cannot draw."""
+        recipe = Recipe(_precision(self._options.code_predictor))
+        phrases = _Phrases(self._calibration, Calibration.predictor_samples)
+        groups = self._checkpoint.config.talker_config.num_code_groups
+        frame = frame_spec(self._checkpoint, recipe, phrases)
+        codes = Output("codes", (0,), "codes", codebooks=tuple(range(1, groups)))
+        programs = {frame.name: self._build(frame, recipe, phrases, {"frame": (codes, Output("embedding_sum", (1,)))})}
+        steps = steps_spec(self._checkpoint, recipe, phrases)
+        programs[steps.name] = self._build(steps, recipe, phrases, {"score": (Output("logits", (0,)),)})
+        return programs
+
+    def finish(self, folder: Path, manifest: Manifest) -> tuple[Quality, Manifest]:
+        """Write the quality report of the bundle in `folder`, manifest included; the report, and the manifest with its files."""
+        return self._log.finish(folder, manifest, self._progress)
+
+    def _build(self, spec: QnnSpec, recipe: Recipe, phrases: _Phrases[Any], outputs: Mapping[str, Sequence[Output]]) -> bytes:
+        """One program, tried on the held-out phrases."""
+        trials = [Trial(method, listed, partial(phrases.held_out, spec.samples[method])) for method, listed in outputs.items()]
+        tried = trials if self._calibration else []
+        auto = self._options.auto
+        return build_tested(spec, self._target, recipe, tried, self._log, auto=auto, progress=self._progress).program
+
+
+class _Phrases(Generic[Sample]):
+    """The recordings a program is fitted to; while `held_out` runs, those it is judged by. Both go through the same modules."""
+
+    def __init__(self, calibration: Calibration | None, samples: Callable[[Calibration], Iterator[Sample]]) -> None:
+        self._calibration = calibration
+        self._samples = samples
+        self._held_out = False
+
+    def __call__(self) -> Iterator[Sample]:
+        if self._calibration is None:
+            return iter(())
+        return self._samples(self._calibration.held_out() if self._held_out else self._calibration.fitting())
+
+    def held_out(self, feed: Callable[[], Iterable[Inputs]]) -> Iterator[Inputs]:
+        self._held_out = True
+        try:
+            yield from feed()
+        finally:
+            self._held_out = False
+
+
+def _precision(placement: Placement) -> NpuQuant:
+    assert placement.quant in get_args(NpuQuant)
+    return cast(NpuQuant, placement.quant)
