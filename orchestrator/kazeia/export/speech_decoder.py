@@ -7,6 +7,8 @@ the keys and values of the transformer's window. See streaming_layers.py for the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +33,11 @@ from kazeia.export.window_transformer import WindowTransformer
 
 MAX_FRAMES = 16
 """Frames one call takes; the runner splits longer requests. The last stages need 13 MB a frame."""
+
+Stage: TypeAlias = Literal["quantizer", "pre_conv", "transformer", "upsample", "decoder"]
+"""Parts of the speech decoder in the order they are computed."""
+
+STAGES: tuple[Stage, ...] = get_args(Stage)
 
 DILATIONS = (1, 3, 9)
 """Of a block's residual units (reference `Qwen3TTSTokenizerV2DecoderDecoderBlock`)."""
@@ -60,9 +67,9 @@ class Dequantizer(nn.Module):
         self.first = PointwiseConv(tensor("quantizer.rvq_first.output_proj.weight").squeeze(2), None)
         self.rest = PointwiseConv(tensor("quantizer.rvq_rest.output_proj.weight").squeeze(2), None)
 
-    def forward(self, codes: Tensor) -> Tensor:
-        """Codes [1, groups, frames] to latents [1, codebook_dim, frames, 1]."""
-        entries = F.embedding(codes[0] + self.offsets, self.entries)
+    def forward(self, codes: Tensor, memory: Memory) -> Tensor:
+        """Codes [1, groups, frames], oldest first, to latents [1, codebook_dim, frames, 1]."""
+        entries = F.embedding(codes.flip(2)[0] + self.offsets, self.entries)
         latents: Tensor = self.first(_as_sound(entries[0])) + self.rest(_as_sound(entries[1:].sum(0)))
         return latents
 
@@ -116,8 +123,78 @@ class UpsamplingBlock(nn.Module):
         return x
 
 
-class SpeechDecoder(nn.Module):
-    """Codes to sound.
+class Transformer(nn.Module):
+    """The window transformer between sounds [1, latent_dim, frames, 1]."""
+
+    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int) -> None:
+        super().__init__()
+        self.window_transformer = WindowTransformer(lambda name: tensor(f"pre_transformer.{name}"), config, max_frames)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        return _as_sound(self.window_transformer(x.view(x.shape[1], -1).transpose(0, 1), memory))
+
+
+class Upsampling(nn.Module):
+    """From frames to the decoder stack's rate: transposed convolutions, each with a ConvNeXt block behind it."""
+
+    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for i in range(len(config.upsampling_ratios)):
+            conv = f"upsample.{i}.0.conv"
+            self.layers.append(Upsample(tensor(f"{conv}.weight"), tensor(f"{conv}.bias")))
+            self.layers.append(ConvNeXtBlock(tensor, f"upsample.{i}.1"))
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        for upsample, convnext in zip(self.layers[::2], self.layers[1::2], strict=True):
+            x = convnext(upsample(x), memory)
+        return x
+
+
+class DecoderStack(nn.Module):
+    """Upsampling blocks between two convolutions, to samples [1, n] within -1 and 1, oldest first."""
+
+    def __init__(self, tensor: TensorSource, config: CodecDecoderConfig) -> None:
+        super().__init__()
+        self.first_conv = _causal_conv(tensor, "decoder.0")
+        blocks = len(config.upsample_rates)
+        self.blocks = nn.ModuleList(UpsamplingBlock(tensor, f"decoder.{1 + i}") for i in range(blocks))
+        self.last_snake = _snake(tensor, f"decoder.{1 + blocks}")
+        self.last_conv = _causal_conv(tensor, f"decoder.{2 + blocks}")
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        x = self.first_conv(x, memory)
+        for block in self.blocks:
+            x = block(x, memory)
+        x = self.last_conv(self.last_snake(x), memory)
+        return x.clamp(-1.0, 1.0).view(1, -1).flip(1)
+
+
+class Segment(nn.Module):
+    """Consecutive stages as one module."""
+
+    def __init__(self, stages: Mapping[Stage, nn.Module]) -> None:
+        super().__init__()
+        self.stages = nn.ModuleDict(stages)
+
+    def forward(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """What the stages make of a chunk.
+
+        Args:
+            x: codes int64 [1, groups, frames], oldest first, or what the stage before made of them.
+            states: as `state_shapes(self)` lists them; zeros for the first chunk, then what the last call returned.
+
+        Returns:
+            Samples [1, frames * samples per frame] within -1 and 1, oldest first, or what the stage behind takes; the new states.
+        """
+        memory = Memory(states)
+        for stage in self.stages.values():
+            x = stage(x, memory)
+        return x, memory.new
+
+
+class SpeechDecoder(Segment):
+    """Codes to sound: all stages.
 
     Args:
         tensor: gives the tensors below `decoder.`.
@@ -126,41 +203,15 @@ class SpeechDecoder(nn.Module):
     """
 
     def __init__(self, tensor: TensorSource, config: CodecDecoderConfig, max_frames: int = MAX_FRAMES) -> None:
-        super().__init__()
-        self.dequantizer = Dequantizer(tensor, config)
-        self.pre_conv = _causal_conv(tensor, "pre_conv")
-        self.transformer = WindowTransformer(lambda name: tensor(f"pre_transformer.{name}"), config, max_frames)
-        upsampling: list[nn.Module] = []
-        for i in range(len(config.upsampling_ratios)):
-            conv = f"upsample.{i}.0.conv"
-            upsampling += [Upsample(tensor(f"{conv}.weight"), tensor(f"{conv}.bias")), ConvNeXtBlock(tensor, f"upsample.{i}.1")]
-        self.upsampling = nn.ModuleList(upsampling)
-        self.first_conv = _causal_conv(tensor, "decoder.0")
-        blocks = len(config.upsample_rates)
-        self.blocks = nn.ModuleList(UpsamplingBlock(tensor, f"decoder.{1 + i}") for i in range(blocks))
-        self.last_snake = _snake(tensor, f"decoder.{1 + blocks}")
-        self.last_conv = _causal_conv(tensor, f"decoder.{2 + blocks}")
-
-    def forward(self, codes: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Decode a chunk.
-
-        Args:
-            codes: int64 [1, groups, frames], oldest first.
-            states: as `state_shapes(self)` lists them; zeros for the first chunk, then what the last call returned.
-
-        Returns:
-            Samples [1, frames * samples per frame] within -1 and 1, oldest first, and the new states.
-        """
-        memory = Memory(states)
-        x = self.pre_conv(self.dequantizer(codes.flip(2)), memory)
-        x = _as_sound(self.transformer(x.view(x.shape[1], -1).transpose(0, 1), memory))
-        for upsample, convnext in zip(self.upsampling[::2], self.upsampling[1::2], strict=True):
-            x = convnext(upsample(x), memory)
-        x = self.first_conv(x, memory)
-        for block in self.blocks:
-            x = block(x, memory)
-        x = self.last_conv(self.last_snake(x), memory)
-        return x.clamp(-1.0, 1.0).view(1, -1).flip(1), memory.new
+        super().__init__(
+            {
+                "quantizer": Dequantizer(tensor, config),
+                "pre_conv": _causal_conv(tensor, "pre_conv"),
+                "transformer": Transformer(tensor, config, max_frames),
+                "upsample": Upsampling(tensor, config),
+                "decoder": DecoderStack(tensor, config),
+            }
+        )
 
 
 def samples_per_frame(config: CodecDecoderConfig) -> int:

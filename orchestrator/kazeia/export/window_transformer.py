@@ -32,6 +32,7 @@ class Window(Stateful):
 
     def __init__(self, config: CodecDecoderConfig, max_frames: int) -> None:
         self.past = config.sliding_window - 1
+        self.dropped = DROPPED
         super().__init__((self.past,))
         query_age = torch.arange(max_frames)[:, None]
         # One more than can be needed: a slice as long as the table would fix the length when the program is traced.
@@ -47,7 +48,7 @@ class Window(Stateful):
     def forward(self, frames: int, memory: Memory) -> tuple[Tensor, Rotation, Rotation]:
         """Mask [frames, frames + past] and the rotations of queries and keys; the state tells which past frames there were."""
         present = memory.extend(self.present[:frames], 0)
-        mask = self.band[:frames, : frames + self.past] + (1.0 - present) * DROPPED
+        mask = self.band[:frames, : frames + self.past] + (1.0 - present) * self.dropped
         queries = (self.cosine[:frames], self.sine[:frames])
         keys = (self.cosine[: frames + self.past], self.sine[: frames + self.past])
         return mask, queries, keys
