@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from kazeia.bundle import read_manifest
+from kazeia.export.calibration import Calibration
 from kazeia.export.program import Method
 from kazeia.export.qnn_lowering import QnnTarget
 from kazeia.export.qnn_program import QnnSpec
@@ -68,11 +69,13 @@ def test_fp16_is_compared_with_float(spec: QnnSpec, fake_bundle: Path) -> None:
     assert quality.passed, quality.failures
 
 
-def test_programs_for_devices_are_measured_without_the_emulator(spec: QnnSpec, fake_bundle: Path) -> None:
-    log = QualityLog(None)
+def test_programs_for_devices_are_measured_by_their_twins(spec: QnnSpec, fake_bundle: Path, tmp_path: Path) -> None:
+    log = QualityLog(Calibration(tmp_path, ()), speech_frames=5)
     with quiet():
         build_tested(spec, QnnTarget("SM8750", for_emulator=False), Recipe("16a8w"), [TRIAL], log)
     quality = finished(log, fake_bundle)
-    assert not quality.emulated
-    assert (quality.methods[0].emulated_calls, quality.methods[0].outputs[0].lowered_db) == (0, None)
-    assert quality.methods[0].outputs[0].quantized_db is not None
+    (method,) = quality.methods
+    assert method.outputs[0].quantized_db is not None
+    assert (quality.emulated, method.emulated_calls) == (True, 4)
+    assert method.outputs[0].lowered_db is not None
+    assert method.outputs[0].lowered_db > 50

@@ -130,3 +130,17 @@ def test_what_was_not_measured_is_said(calibration: Calibration, bundle: Path, f
     quality, _ = QualityLog(calibration if not frames else None, speech_frames=frames).finish(bundle, read_manifest(bundle))
     assert quality.notes == [f"The sound was not measured: {note}."]
     assert quality.failures == ["nothing was measured; export with --calibration DIR"]
+
+
+def test_twins_are_heard_in_place_of_programs_for_a_device(calibration: Calibration, bundle: Path) -> None:
+    talker = (bundle / "talker.pte").read_bytes()
+    (bundle / "talker.pte").write_bytes(b"\0\0\0\0ET12 for a device")
+    log = QualityLog(calibration, speech_frames=5)
+    assert log.emulates
+    log.twin("talker", talker)
+    quality, manifest = log.finish(bundle, read_manifest(bundle))
+    assert quality.passed, quality.failures
+    assert [one.first_difference for one in quality.speech] == [None, None]
+    assert len([file for file in manifest.files if file.name == "talker.pte"]) == 1
+    assert (bundle / "talker.pte").read_bytes().endswith(b"for a device")
+    assert not QualityLog(calibration, speech_frames=0).emulates

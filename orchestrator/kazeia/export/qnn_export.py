@@ -9,16 +9,19 @@ from typing import Any, Generic, TypeVar, cast, get_args
 
 from kazeia.bundle import Manifest
 from kazeia.checkpoint import Checkpoint
-from kazeia.export.calibration import Calibration
+from kazeia.export.calibration import Calibration, TalkerSample
+from kazeia.export.layers import DecoderShape
 from kazeia.export.options import ExportOptions, NpuQuant, Placement
 from kazeia.export.progress import Progress
+from kazeia.export.qnn_cache import StaticCache
 from kazeia.export.qnn_code_predictor import frame_spec, steps_spec
 from kazeia.export.qnn_lowering import QnnTarget, load_qnn
 from kazeia.export.qnn_program import QnnSpec
 from kazeia.export.qnn_quality import Trial, build_tested
 from kazeia.export.qnn_quantize import Inputs, Recipe
 from kazeia.export.qnn_talker import RESULTS, talker_spec
-from kazeia.export.quality_case import Output
+from kazeia.export.qnn_talker_frames import frame_steps
+from kazeia.export.quality_case import MEASURED_CALLS, Output
 from kazeia.export.quality_log import SPEECH_FRAMES, QualityLog
 from kazeia.quality import Quality
 
@@ -43,15 +46,13 @@ class NpuExport:
         self._log = self._new_log()
 
     def _new_log(self) -> QualityLog:
-        """What is measured on the way. Nothing is heard of a bundle that this machine cannot run."""
+        """What is measured on the way."""
         asked = SPEECH_FRAMES if self._options.quality_frames is None else self._options.quality_frames
-        log = QualityLog(self._calibration, speech_frames=asked if self._target.for_emulator and self._calibration else 0)
+        log = QualityLog(self._calibration, speech_frames=asked)
         if self._calibration is None:
             log.note("Exported without a calibration: nothing was measured.")
-        elif not self._target.for_emulator:
-            log.note(
-                "Exported for a device: the emulator cannot load it, so only quantisation was measured, not lowering or sound."
-            )
+        elif not self._target.for_emulator and asked:
+            log.note("The emulator cannot load programs for a device: twins were emulated, lowered from the same graphs.")
         return log
 
     def programs(self, model: str) -> dict[str, bytes]:
@@ -70,7 +71,16 @@ class NpuExport:
             Output("keys", tuple(range(RESULTS, RESULTS + layers))),
             Output("values", tuple(range(RESULTS + layers, RESULTS + 2 * layers))),
         )
-        return {spec.name: self._build(spec, recipe, phrases, {"decode": outputs, "prefill": outputs})}
+        held_out = {"decode": self._frame_steps(spec, phrases), "prefill": spec.samples["prefill"]}
+        return {spec.name: self._build(spec, recipe, phrases, dict.fromkeys(held_out, outputs), held_out)}
+
+    def _frame_steps(self, spec: QnnSpec, phrases: _Phrases[TalkerSample]) -> Callable[[], Iterable[Inputs]]:
+        """Frames from all over the held-out phrases: codes are compared on them."""
+        config, method = self._checkpoint.config.talker_config, spec.methods["decode"]
+        cache = StaticCache(DecoderShape.of(config), self._options.context_length - 1, method.inputs[3][0].dtype)
+        frames = self._calibration.held_out().frames if self._calibration else 0
+        every = max(1, frames // MEASURED_CALLS)
+        return partial(frame_steps, method.module, cache, phrases, self._options.prefill_tokens, every)
 
     def _code_predictor(self) -> dict[str, bytes]:
         """`code_predictor.pte`, which draws whole frames, and `code_predictor_steps.pte` for what it cannot draw."""
@@ -88,9 +98,17 @@ class NpuExport:
         """Write the quality report of the bundle in `folder`, manifest included; the report, and the manifest with its files."""
         return self._log.finish(folder, manifest, self._progress)
 
-    def _build(self, spec: QnnSpec, recipe: Recipe, phrases: _Phrases[Any], outputs: Mapping[str, Sequence[Output]]) -> bytes:
-        """One program, tried on the held-out phrases."""
-        trials = [Trial(method, listed, partial(phrases.held_out, spec.samples[method])) for method, listed in outputs.items()]
+    def _build(
+        self,
+        spec: QnnSpec,
+        recipe: Recipe,
+        phrases: _Phrases[Any],
+        outputs: Mapping[str, Sequence[Output]],
+        feeds: Mapping[str, Callable[[], Iterable[Inputs]]] | None = None,
+    ) -> bytes:
+        """One program, tried on the held-out phrases; `feeds` make a method's inputs of them, as `spec.samples` do."""
+        feeds = feeds or spec.samples
+        trials = [Trial(method, listed, partial(phrases.held_out, feeds[method])) for method, listed in outputs.items()]
         tried = trials if self._calibration else []
         auto = self._options.auto
         return build_tested(spec, self._target, recipe, tried, self._log, auto=auto, progress=self._progress).program

@@ -29,7 +29,6 @@ class Trial:
     inputs: Callable[[], Iterable[Inputs]]
     """Held-out, as `QnnSpec.samples`."""
     emulated_calls: int = EMULATED_CALLS
-    """0 for a program that the emulator cannot load."""
 
 
 def build_tested(
@@ -58,10 +57,20 @@ def build_tested(
             quantizer.quantize(recipe)
     log.recipe(spec.name, recipe, rounds)
     build = lower_build(spec, target, recipe, quantizer.graphs, progress)
+    run = build if target.for_emulator else _twin(build, target, log, progress) if trials else None
     for trial in trials:
-        emulated = partial(build.emulated, trial.method) if target.for_emulator and trial.emulated_calls else None
+        emulated = partial(run.emulated, trial.method) if run and trial.emulated_calls else None
         log.add(quantizer.make_case(trial, recipe, emulated), progress)
     return build
+
+
+def _twin(build: QnnBuild, target: QnnTarget, log: QualityLog, progress: Progress) -> QnnBuild | None:
+    """The same program for the emulator, which cannot load what is for a device; None if nothing is to be emulated."""
+    if not log.emulates:
+        return None
+    twin = lower_build(build.spec, QnnTarget(target.soc, for_emulator=True), build.recipe, build.graphs, progress)
+    log.twin(build.spec.name, twin.program)
+    return twin
 
 
 class _Quantizer:

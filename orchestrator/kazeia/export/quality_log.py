@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
 from kazeia import __version__
 from kazeia.bundle import File, Manifest
 from kazeia.errors import KazeiaError
+from kazeia.export.bundle_writer import write_manifest
 from kazeia.export.calibration import Calibration
 from kazeia.export.progress import Progress, silent
 from kazeia.export.qnn_quantize import Recipe
@@ -64,6 +66,7 @@ class QualityLog:
         self._auto: list[AutoRound] = []
         self._notes: list[str] = []
         self._emulated = False
+        self._twins = TemporaryDirectory(prefix="kz-twins-")
 
     def add(self, case: Case, progress: Progress = silent) -> MethodQuality:
         """Measure one method of a program."""
@@ -74,6 +77,15 @@ class QualityLog:
             self._faults += find_faults(case, traces, measured, self.gates)
             self._emulated |= case.emulated is not None
         return measured
+
+    @property
+    def emulates(self) -> bool:
+        """Whether programs for a device should have twins that the emulator can load."""
+        return self._calibration is not None and self._speech_frames > 0
+
+    def twin(self, program: str, content: bytes) -> None:
+        """Keep a program's twin for the emulator, to listen to it at the end."""
+        Path(self._twins.name, f"{program}.pte").write_bytes(content)
 
     def stages(self, stages: list[Stage]) -> None:
         """Where the parts of a model run."""
@@ -88,13 +100,8 @@ class QualityLog:
         """Something a reader must know, such as what was not measured and why."""
         self._notes.append(text)
 
-    def finish(
-        self, folder: Path, manifest: Manifest, progress: Progress = silent, heard: Path | None = None
-    ) -> tuple[Quality, Manifest]:
+    def finish(self, folder: Path, manifest: Manifest, progress: Progress = silent) -> tuple[Quality, Manifest]:
         """Listen to the bundle in `folder`, which has its manifest already, and write the report's two files.
-
-        Args:
-            heard: a bundle of the same models to listen to in its place, when the emulator cannot load the one in `folder`.
 
         Returns:
             The report, and the manifest with its files; the caller writes it.
@@ -102,7 +109,7 @@ class QualityLog:
         Raises:
             OSError: the folder cannot be written.
         """
-        decoder, speech = self._listen(heard or folder, progress)
+        decoder, speech = self._listen(self._audible(folder, manifest), progress)
         quality = Quality(
             kazeia=__version__,
             model=manifest.model.name,
@@ -125,6 +132,23 @@ class QualityLog:
         for path in (folder / REPORT_NAME, folder / QUALITY_NAME):
             files.append(File(name=path.name, bytes=path.stat().st_size, sha256=sha256(path)))
         return quality, msgspec.structs.replace(manifest, files=sorted(files, key=lambda file: file.name))
+
+    def _audible(self, folder: Path, manifest: Manifest) -> Path:
+        """The bundle itself, or one whose programs for a device are replaced by their twins."""
+        heard = Path(self._twins.name)
+        twins = {path.name for path in heard.iterdir()}
+        if not twins:
+            return folder
+        files = []
+        for file in manifest.files:
+            path = heard / file.name
+            if file.name in twins:
+                file = File(name=file.name, bytes=path.stat().st_size, sha256=sha256(path))
+            else:
+                path.symlink_to(folder / file.name)
+            files.append(file)
+        write_manifest(heard, msgspec.structs.replace(manifest, files=files, built_for="emulator"))
+        return heard
 
     def _listen(self, folder: Path, progress: Progress) -> tuple[list[DecoderQuality], list[SpeechQuality]]:
         if self._calibration is None or not self._speech_frames:
