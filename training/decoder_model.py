@@ -221,12 +221,16 @@ class SpeechDecoder(nn.Module):
         self.decoder = nn.Sequential(*blocks, Snake(width), CausalConv(width, 1, 7))
 
     def forward(self, codes: Tensor) -> Tensor:
+        return self.stages(codes, len(self.decoder))[:, 0]
+
+    def stages(self, codes: Tensor, count: int) -> Tensor:
+        """[B, C, T] after the first `count` parts of the convolutional stack."""
         embedded = [F.embedding(codes[:, g], self.entries[g]) for g in range(codes.shape[1])]
         x = self.first_proj(embedded[0]) + self.rest_proj(torch.stack(embedded[1:]).sum(0))
         x = self.pre_conv(x.transpose(1, 2)).transpose(1, 2)
         x = self.pre_transformer(x).transpose(1, 2)
-        samples: Tensor = self.decoder(self.upsample(x))[:, 0]
-        return samples
+        y: Tensor = self.decoder[:count](self.upsample(x))
+        return y
 
 
 def rotations(length: int, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:

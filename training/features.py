@@ -21,7 +21,7 @@ from training.vocoder import HOPS_PER_FRAME, Features, analyse
 
 CHUNK = 100
 LEAD_HOPS, TAIL_HOPS = 6, 16
-LOUDNESS = -4.6  # mean natural log of amplitude over the hops that sound: about -23 dBFS
+LOUDNESS = -2.3  # mean natural log of amplitude over the hops that sound: about -23 dBFS
 QUIET = 3.5  # natural log of amplitude below the loudest hop that counts as silence
 
 

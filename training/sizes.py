@@ -30,20 +30,21 @@ TALKER = {"hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6, 
 MROPE_SECTION = [12, 10, 10]
 PREDICTOR = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3, "head_dim": 64, "vocab_size": ENTRIES}
 CODEC_DECODER = {
-    "codebook_dim": 2 * WIDTH,
+    "codebook_dim": WIDTH,
     "codebook_size": ENTRIES,
     "num_quantizers": CODEBOOKS,
-    "vector_quantization_hidden_dimension": 2 * WIDTH,
-    "latent_dim": 256,
-    "decoder_dim": 192,
-    "hidden_size": 192,
-    "intermediate_size": 512,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 3,
-    "num_key_value_heads": 3,
-    "head_dim": 64,
+    "vector_quantization_hidden_dimension": WIDTH,
+    "latent_dim": 160,
+    "decoder_dim": 160,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
     "sliding_window": 24,
 }
+"""The codebooks begin with the first half of the k-means' components."""
 LANGUAGE_IDS = ("english", "french")
 
 

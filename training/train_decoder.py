@@ -1,9 +1,10 @@
 """Trains the speech decoder from codes to the vocoder's waveform.
 
-usage: python -m training.train_decoder WORK [--steps N] [--files N] [--threads N]
+usage: python -m training.train_decoder WORK front|whole [--steps N] [--files N] [--threads N]
 
-The waveform is a function of the codes (see vocoder.py), so samples are compared directly; magnitudes of short-time spectra in
-several resolutions take care of what is quiet. Resumes where WORK/decoder.pt stands.
+The waveform is a function of the codes (see vocoder.py), so samples are compared directly: first at 400 Hz (see
+decoder_start.py), then all through, where magnitudes of short-time spectra in several resolutions take care of what is quiet.
+Resumes where WORK/decoder_front.pt or WORK/decoder.pt stands.
 """
 
 from __future__ import annotations
@@ -20,20 +21,19 @@ from torch.nn import functional as F
 
 from training import features
 from training.codes import PERIODS_CODEBOOK, SHAPE_CODEBOOKS, Quantizer
-from training.decoder_model import CausalConv, SpeechDecoder
+from training.decoder_model import SpeechDecoder
+from training.decoder_start import Components, front_loss, make_linear
 from training.sizes import speech_decoder
 from training.steps import train
 from training.vocoder import FRAME_SAMPLES, synthesise
 from training.voices import VOICES, spoken_by
 
-PEAK_LEARNING_RATE = 1e-3
-BATCH, SEGMENT_FRAMES = 5, 12
+FRONT_LEARNING_RATE, LEARNING_RATE = 2e-3, 5e-4
+FRONT_BATCH, BATCH, SEGMENT_FRAMES = 12, 6, 12
 BLIND_FRAMES = 3
 """At a cut the decoder lacks its past: nothing is asked of the first frames."""
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
 PREEMPHASIS = 0.9
-QUIET_START = 0.05
-"""Factor on the last convolution: silence is a better first guess than noise."""
 LEVEL = 0.1
 """A tenth of full scale is the unit of the sample-wise loss."""
 
@@ -73,19 +73,16 @@ def initialise(model: SpeechDecoder, quantizer: Quantizer) -> None:
     unit = float(quantizer.entries[0].std())
     with torch.no_grad():
         for codebook, entries in zip(SHAPE_CODEBOOKS, quantizer.entries, strict=True):
-            model.entries[codebook] = torch.from_numpy(entries / unit)
+            model.entries[codebook] = torch.from_numpy(entries[:, : model.entries.shape[2]] / unit)
         model.entries[PERIODS_CODEBOOK].normal_()
-        last = model.decoder[-1]
-        assert isinstance(last, CausalConv)
-        last.conv.weight.mul_(QUIET_START)
 
 
-def batch(data: Data, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def batch(data: Data, rng: np.random.Generator, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Codes [B, 16, F], samples [B, F * 1920] and the samples' weights: zero where the past is cut off."""
     codes: list[Shorts] = []
     samples: list[Shorts] = []
     weights: list[NDArray[np.float32]] = []
-    while len(codes) < BATCH:
+    while len(codes) < size:
         which = rng.integers(len(data.starts) - 1)
         first, end = data.starts[which], data.starts[which + 1]
         start = int(rng.integers(first, max(first + 1, end - SEGMENT_FRAMES + 1)))
@@ -121,6 +118,7 @@ def losses(made: Tensor, target: Tensor, weights: Tensor) -> dict[str, Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
+    parser.add_argument("stage", choices=("front", "whole"))
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--files", type=int, default=8, help="of each language, a hundred sentences each")
     parser.add_argument("--threads", type=int, default=1)
@@ -128,14 +126,24 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     data = make_data(options.work, options.files)
+    components = Components.fit(data.samples)
     model = SpeechDecoder(speech_decoder())
     initialise(model, Quantizer.load(options.work / "codes.npz"))
+    make_linear(model, components)
+    front, file = options.work / "decoder_front.pt", options.work / "decoder.pt"
+    if options.stage == "whole" and not file.exists():
+        model.load_state_dict(torch.load(front)["model"])
 
     def loss_of_batch(step: int) -> dict[str, Tensor]:
-        codes, target, weights = batch(data, np.random.default_rng([1, step]))
+        codes, target, weights = batch(data, np.random.default_rng([1, step]), FRONT_BATCH if options.stage == "front" else BATCH)
+        if options.stage == "front":
+            return front_loss(model, components, codes, target, weights)
         return losses(model(codes), target, weights)
 
-    train(model, loss_of_batch, options.work / "decoder.pt", steps=options.steps, peak=PEAK_LEARNING_RATE)
+    if options.stage == "front":
+        train(model, loss_of_batch, front, steps=options.steps, peak=FRONT_LEARNING_RATE)
+    else:
+        train(model, loss_of_batch, file, steps=options.steps, peak=LEARNING_RATE)
 
 
 if __name__ == "__main__":

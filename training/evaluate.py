@@ -1,0 +1,107 @@
+"""What the built-in voice reaches, measured through the real runner on sentences training never saw.
+
+usage: python -m training.evaluate WORK BUNDLE [--sentences 100] [--seeds 5] [--json FILE]
+
+English: word error rate of an independent recogniser, next to its error on the teacher's own recordings. French: for how many
+sentences the nearest of all teacher recordings, by dynamic time warping over MFCCs, is the right one, and for how many the
+duration is within 20 % of the teacher's. Both: how many runs hit the frame cap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kazeia.synthesis import Options, Speech, Synthesizer
+from training import features
+from training.features import Utterance
+from training.likeness import mfcc, nearest
+from training.recogniser import heard, word_error_rate
+from training.vocoder import FRAME_SAMPLES, SAMPLE_RATE, synthesise
+from training.voices import VOICES, spoken_by
+
+DURATION_TOLERANCE = 0.2
+SEED = 1
+Floats = NDArray[np.float32]
+
+
+def heldout(work: Path, language: str, count: int) -> list[Utterance]:
+    utterances = itertools.chain.from_iterable(map(features.load, features.files(work, language, "heldout")))
+    return list(itertools.islice(utterances, count))
+
+
+def speak(synthesizer: Synthesizer, utterance: Utterance, language: str, voice: str, seed: int) -> Speech:
+    return synthesizer.speak(utterance.text, Options(voice=voice, language=language, seed=seed))
+
+
+def english(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -> dict[str, float]:
+    spoken = [(u.text, heard(speak(synthesizer, u, "english", voice, SEED).samples)) for u in utterances]
+    taught = [(u.text, heard(synthesise(spoken_by(voice, "en", u.features)))) for u in utterances]
+    for text, transcript in spoken:
+        print(f"  {text} | {transcript}", flush=True)
+    return {
+        "word_error_percent": round(100 * word_error_rate(spoken), 1),
+        "teacher_word_error_percent": round(100 * word_error_rate(taught), 1),
+    }
+
+
+def french(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -> dict[str, float]:
+    recordings = [mfcc(synthesise(spoken_by(voice, "fr", u.features))) for u in utterances]
+    right = lasting = 0
+    for index, utterance in enumerate(utterances):
+        speech = speak(synthesizer, utterance, "french", voice, SEED)
+        right += nearest(mfcc(speech.samples), recordings) == index
+        wanted = utterance.features.frames * FRAME_SAMPLES
+        lasting += abs(len(speech.samples) / wanted - 1) <= DURATION_TOLERANCE
+    return {
+        "retrieved_percent": round(100 * right / len(utterances), 1),
+        "duration_kept_percent": round(100 * lasting / len(utterances), 1),
+    }
+
+
+def endings(synthesizer: Synthesizer, spoken: list[tuple[str, Utterance]], voices: list[str], seeds: int) -> dict[str, float]:
+    """How often the frame cap ends a run, over all sentences and seeds, voices in turn."""
+    capped = runs = 0
+    sound_s = 0.0
+    started = time.monotonic()
+    for number, ((language, utterance), seed) in enumerate(itertools.product(spoken, range(1, seeds + 1))):
+        speech = speak(synthesizer, utterance, language, voices[number % len(voices)], seed)
+        capped += speech.statistics.stop_reason != "eos"
+        sound_s += len(speech.samples) / SAMPLE_RATE
+        runs += 1
+    rtf = (time.monotonic() - started) / sound_s
+    return {"runs": runs, "frame_cap_percent": round(100 * capped / runs, 2), "rtf": round(rtf, 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--sentences", type=int, default=100, help="of each language")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--voice", choices=VOICES, action="append", help="default: all")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    voices = options.voice or list(VOICES)
+    texts = {language: heldout(options.work, language, options.sentences) for language in ("en", "fr")}
+    found: dict[str, Any] = {"sentences": options.sentences}
+    with Synthesizer(options.bundle, "local") as synthesizer:
+        for voice in voices:
+            found[voice] = {"en": english(synthesizer, texts["en"], voice), "fr": french(synthesizer, texts["fr"], voice)}
+            print(voice, found[voice], flush=True)
+        halves = [("english", u) for u in texts["en"][::2]] + [("french", u) for u in texts["fr"][::2]]
+        found["endings"] = endings(synthesizer, halves, voices, options.seeds)
+    print(json.dumps(found, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
