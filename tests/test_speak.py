@@ -19,7 +19,7 @@ from tests.support.command import Kz
 RESULT_KEYS = {
     "output", "text", "frames", "audio_s", "stop_reason", "seed", "rtf", "load_ms", "prefill_ms", "talker_ms_per_frame",
     "predictor_ms_per_frame", "decode_ms_per_frame", "first_audio_ms", "total_ms", "peak_rss_mb", "device", "bundle",
-    "kv_copied_bytes", "calls_per_frame",
+    "kv_copied_bytes", "kv_copied_bytes_per_step", "calls_per_frame", "npu_calls_per_frame", "npu_emulated",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "orchestrator" / "kazeia"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-FOUNDATION = {"kazeia", "kazeia.errors", "kazeia.files", "kazeia.home", "kazeia.bundle", "kazeia.defaults"}
+FOUNDATION = {"kazeia", "kazeia.errors", "kazeia.files", "kazeia.home", "kazeia.bundle", "kazeia.defaults", "kazeia.qnn_sdk"}
 """What devices may stand on."""
 LONGEST_FILE = 400
 

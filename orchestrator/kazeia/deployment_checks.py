@@ -13,6 +13,7 @@ from kazeia.devices.description import Description
 from kazeia.devices.remote import RemoteDevice
 from kazeia.devices.shell import Completed
 from kazeia.errors import DeviceError, RunnerError
+from kazeia.qnn_sdk import version_numbers
 from kazeia.runner_client import PROTOCOL_VERSION
 
 MARGIN_BYTES = 64 << 20
@@ -138,12 +139,8 @@ def _check_backends(device: str, version: RunnerVersion, manifest: Manifest) -> 
                 f"{name} of this bundle needs the backend {program.backend}, the runner for {device} has {has}; "
                 "build it with that backend, or export for another"
             )
-    if version.qnn and manifest.qnn and _numbers(version.qnn) < _numbers(manifest.qnn):
+    if version.qnn and manifest.qnn and version_numbers(version.qnn) < version_numbers(manifest.qnn):
         raise RunnerError(
             f"the bundle was exported with QNN {manifest.qnn}, the libraries beside the runner are the older {version.qnn}; "
             "build it with kz build --qnn-sdk and the newer SDK"
         )
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]

@@ -21,12 +21,11 @@ from kazeia.devices.adb_server import AdbServer, adb_program
 from kazeia.devices.local import runner_path
 from kazeia.errors import KazeiaError, RunnerError
 from kazeia.home import home
+from kazeia.qnn_sdk import PACKAGE, PACKAGE_VERSION, ROOT_VARIABLE, find_qnn_sdk
 from kazeia.runner_client import PROTOCOL_VERSION
 
 Result: TypeAlias = Literal["ok", "note", "bad"]
 
-QNN_PACKAGE, QNN_VERSION = "onnxruntime-qnn", "2.5.0"
-"""The version whose compiler and emulator work with ExecuTorch 1.5.1; its neighbours fail when they create a device."""
 EXPORT_PACKAGES = {"torch": "2.13.0", "torchao": "0.18.0"}
 TOOL_TIMEOUT_S = 20.0
 
@@ -141,20 +140,10 @@ def _exporting() -> Check:
 
 
 def _qnn() -> Check:
-    found, root = _installed(QNN_PACKAGE), os.environ.get("QNN_SDK_ROOT")
-    if root:
-        library = Path(root, "lib", "x86_64-linux-clang", "libQnnHtp.so")
-        if library.is_file():
-            return Check("QNN", "ok", f"$QNN_SDK_ROOT is {root}")
-        return Check(
-            "QNN", "bad", f"$QNN_SDK_ROOT is {root}, which has no {library.relative_to(root)}", "unset it, or correct it"
-        )
-    if found is None:
-        return Check("QNN", "note", "no compiler and emulator for the NPU", f"pip install {QNN_PACKAGE}=={QNN_VERSION}")
-    if found != QNN_VERSION:
-        fix = f"pip install {QNN_PACKAGE}=={QNN_VERSION}"
-        return Check("QNN", "bad", f"{QNN_PACKAGE} {found} fails with ExecuTorch {EXECUTORCH_VERSION} at device creation", fix)
-    return Check("QNN", "ok", f"{QNN_PACKAGE} {found}")
+    if _installed(PACKAGE) is None and not os.environ.get(ROOT_VARIABLE):
+        return Check("QNN", "note", "no compiler and emulator for the NPU", f"pip install {PACKAGE}=={PACKAGE_VERSION}")
+    sdk = find_qnn_sdk()
+    return Check("QNN", "ok", f"{sdk.version} of {sdk.source}")
 
 
 def _adb() -> Check:

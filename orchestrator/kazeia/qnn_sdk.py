@@ -87,3 +87,8 @@ def library_version(library: Path) -> str:
         if found is None:
             raise UsageError(f"{library} does not tell QNN's version; run {_INSTALL}")
         return found[1].decode()
+
+
+def version_numbers(version: str) -> list[int]:
+    """`2.49.40` as numbers that compare."""
+    return [int(part) for part in version.split(".") if part.isdigit()]

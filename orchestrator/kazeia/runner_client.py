@@ -33,6 +33,8 @@ class Ready(msgspec.Struct, tag_field="type", tag="ready"):
     backends: list[str]
     threads: int
     load_ms: float
+    npu_emulated: bool = False
+    """The NPU's programs run in an emulator: what they compute is right, the time they take means nothing."""
     files: dict[str, str] = {}
     """SHA-256 of the bundle's files that were loaded, by name."""
 
@@ -56,6 +58,8 @@ class Done(msgspec.Struct, tag_field="type", tag="done"):
     kv_copied_bytes: int
     calls_per_frame: float
     peak_rss_bytes: int
+    npu_calls_per_frame: float = 0.0
+    kv_copied_bytes_per_step: float = 0.0
 
 
 class Audio(msgspec.Struct, tag_field="type", tag="audio"):

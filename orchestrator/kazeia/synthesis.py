@@ -66,7 +66,12 @@ class Statistics:
     peak_rss_mb: float
     """Both runners' peaks together."""
     kv_copied_bytes: int
+    """Keys and values moved outside of the programs, in all; of it, what one talker step adds."""
+    kv_copied_bytes_per_step: float
     calls_per_frame: float
+    npu_calls_per_frame: float
+    npu_emulated: bool
+    """Times then say nothing of a device."""
     device: str
     bundle: str
 
@@ -143,8 +148,8 @@ class Synthesizer:
             raise
         try:
             _ = self.bundle.tokenizer  # loads while the runners do
-            self._generator.wait_ready()
-            self._decoder_client.wait_ready()
+            ready = (self._generator.wait_ready(), self._decoder_client.wait_ready())
+            self.npu_emulated = any(one.npu_emulated for one in ready)
         except BaseException:
             self.close()
             raise
@@ -311,7 +316,10 @@ class Stream:
             total_ms=total_ms,
             peak_rss_mb=(done.peak_rss_bytes + self._decoder.peak_rss_bytes) / 1e6,
             kv_copied_bytes=done.kv_copied_bytes,
+            kv_copied_bytes_per_step=done.kv_copied_bytes_per_step,
             calls_per_frame=done.calls_per_frame,
+            npu_calls_per_frame=done.npu_calls_per_frame,
+            npu_emulated=self._owner.npu_emulated,
             device=self._owner.device.name,
             bundle=str(self._owner.bundle.folder),
         )

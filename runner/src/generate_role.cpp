@@ -122,7 +122,9 @@ Status GenerateRole::handle(const Message& message, Channel& channel) {
                                        {"predictor_ms", rounded_ms(done.predictor_ms)},
                                        {"sample_ms", rounded_ms(done.sample_ms)},
                                        {"kv_copied_bytes", done.kv_copied_bytes},
+                                       {"kv_copied_bytes_per_step", done.kv_copied_bytes_per_step},
                                        {"calls_per_frame", done.calls_per_frame},
+                                       {"npu_calls_per_frame", done.npu_calls_per_frame},
                                        {"peak_rss_bytes", peak_rss_bytes()}}));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "npu_calls.h"
 #include "stats.h"
 
 namespace kz {
@@ -43,6 +44,7 @@ Result<Generation> Generator::run(const GenerateRequest& request, FrameSink& sin
   talker_.reset();
   history_.clear();
   done_ = Generation{};
+  tally_ = Tally{};
   const uint64_t copied_before = talker_.kv_copied_bytes() + predictor_.kv_copied_bytes();
   const uint64_t calls_before = predictor_.calls();
   const double predictor_before = predictor_.predictor_ms();
@@ -56,7 +58,16 @@ Result<Generation> Generator::run(const GenerateRequest& request, FrameSink& sin
     const auto predictor_calls = static_cast<double>(predictor_.calls() - calls_before);
     done_.calls_per_frame = 1.0 + predictor_calls / static_cast<double>(done_.frames);
   }
+  tell_averages();
   return done_;
+}
+
+void Generator::tell_averages() {
+  const auto frames = static_cast<double>(std::max<std::size_t>(done_.frames, 1));
+  const auto steps = static_cast<double>(std::max<uint64_t>(tally_.talker_steps, 1));
+  done_.npu_calls_per_frame =
+      static_cast<double>(tally_.talker_npu_calls) / steps + static_cast<double>(tally_.predictor_npu_calls) / frames;
+  done_.kv_copied_bytes_per_step = static_cast<double>(tally_.step_copied_bytes) / steps;
 }
 
 Result<StopReason> Generator::generate_frames(const GenerateRequest& request, FrameSink& sink) {
@@ -143,7 +154,10 @@ Status Generator::draw_other_codes(const GenerateRequest& request, std::size_t f
   codes_[0] = static_cast<int16_t>(first_code);
   embeddings_.copy_row(0, first_code, embedding_);
   const FrameStart start{talker_.hidden(), embedding_, request.seed, frame};
-  return predictor_.draw(start, request.predictor, {codes_.data() + 1, codes_.size() - 1}, next_);
+  const uint64_t npu_before = npu_calls();
+  KZ_TRY(predictor_.draw(start, request.predictor, {codes_.data() + 1, codes_.size() - 1}, next_));
+  tally_.predictor_npu_calls += npu_calls() - npu_before;
+  return {};
 }
 
 Status Generator::advance_talker(const GenerateRequest& request, std::size_t frame) {
@@ -151,7 +165,13 @@ Status Generator::advance_talker(const GenerateRequest& request, std::size_t fra
   const std::size_t width = request.hidden_size;
   const bool has_text = frame < request.trailing.size() / width;
   add_to(next_, has_text ? Span<const float>(request.trailing.data() + frame * width, width) : Span<const float>(request.pad));
-  return talker_.decode(next_);
+  const uint64_t npu_before = npu_calls();
+  const uint64_t copied_before = talker_.kv_copied_bytes();
+  KZ_TRY(talker_.decode(next_));
+  ++tally_.talker_steps;
+  tally_.talker_npu_calls += npu_calls() - npu_before;
+  tally_.step_copied_bytes += talker_.kv_copied_bytes() - copied_before;
+  return {};
 }
 
 }  // namespace kz

@@ -42,6 +42,8 @@ struct Generation {
   double sample_ms = 0.0;  ///< sampling of all codebooks and embedding lookups
   uint64_t kv_copied_bytes = 0;
   double calls_per_frame = 0.0;  ///< program calls a whole frame takes
+  double npu_calls_per_frame = 0.0;  ///< those of them that run on the NPU
+  double kv_copied_bytes_per_step = 0.0;  ///< of `kv_copied_bytes`, what a talker step adds
 };
 
 /// The generation loop: prompt in, frames out. One-shot, streaming, batch and serving differ only in the sink.
@@ -64,6 +66,15 @@ class Generator {
   Status draw_other_codes(const GenerateRequest& request, std::size_t frame, int32_t first_code);
   Status advance_talker(const GenerateRequest& request, std::size_t frame);
 
+  /// What single frames and steps of the current run came to. A run's last frame may go without a talker step.
+  struct Tally {
+    uint64_t talker_steps = 0;
+    uint64_t talker_npu_calls = 0;
+    uint64_t predictor_npu_calls = 0;
+    uint64_t step_copied_bytes = 0;
+  };
+  void tell_averages();
+
   Talker& talker_;
   FramePredictor& predictor_;
   const CodecEmbeddings& embeddings_;
@@ -73,6 +84,7 @@ class Generator {
   std::vector<float> embedding_;  ///< [hidden_size] of codebook 0's code
   std::vector<float> next_;       ///< [hidden_size], the talker's next input
   Generation done_;               ///< of the current run, so far
+  Tally tally_;
 };
 
 }  // namespace kz

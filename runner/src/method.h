@@ -10,7 +10,10 @@
 
 namespace kz {
 
-enum class ElementType { Float32, Int32, Int64, Other };
+enum class ElementType { Float32, Float16, Int64, Int32, Int16, UInt16, Int8, UInt8, Other };
+
+/// Bytes of one element; 0 for Other.
+std::size_t element_bytes(ElementType type);
 
 /// An input or output of a method. Dynamic dimensions carry their upper bound.
 struct TensorSpec {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "npu_calls.h"
+
 namespace kz {
 namespace {
 
@@ -14,18 +16,36 @@ using ::executorch::aten::Tensor;
 using ::executorch::aten::TensorImpl;
 
 constexpr std::size_t kMaxDimensions = 8;
+constexpr char kQnnBackend[] = "QnnBackend";
+
+struct TypePair {
+  ScalarType scalar;
+  ElementType element;
+};
+
+constexpr TypePair kTypes[] = {
+    {ScalarType::Float, ElementType::Float32},  {ScalarType::Half, ElementType::Float16},
+    {ScalarType::Long, ElementType::Int64},     {ScalarType::Int, ElementType::Int32},
+    {ScalarType::Short, ElementType::Int16},    {ScalarType::UInt16, ElementType::UInt16},
+    {ScalarType::Char, ElementType::Int8},      {ScalarType::Byte, ElementType::UInt8},
+};
 
 ElementType element_type(ScalarType type) {
-  switch (type) {
-    case ScalarType::Float:
-      return ElementType::Float32;
-    case ScalarType::Int:
-      return ElementType::Int32;
-    case ScalarType::Long:
-      return ElementType::Int64;
-    default:
-      return ElementType::Other;
+  for (const TypePair& pair : kTypes) {
+    if (pair.scalar == type) {
+      return pair.element;
+    }
   }
+  return ElementType::Other;
+}
+
+ScalarType scalar_type(ElementType type) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.element == type) {
+      return pair.scalar;
+    }
+  }
+  return ScalarType::Undefined;
 }
 
 TensorSpec spec_of(const et::Result<et::TensorInfo>& info) {
@@ -72,6 +92,7 @@ et::Error ProgramMethod::load_from(const et::Program& program, const et::LoadBac
     return error;
   }
   describe(*meta);
+  on_npu_ = meta->uses_backend(kQnnBackend);
   memory_.emplace(&method_allocator_, &*planned_memory_, &temporary_allocator_);
   auto method = program.load_method(name_.c_str(), &*memory_, nullptr, nullptr, options);
   if (!method.ok()) {
@@ -122,7 +143,7 @@ Status ProgramMethod::set_input(std::size_t index, const void* data, Span<const 
     strides[dim] = stride;
     stride *= dims[dim];
   }
-  const ScalarType type = inputs_[index].type == ElementType::Int64 ? ScalarType::Long : ScalarType::Float;
+  const ScalarType type = scalar_type(inputs_[index].type);
   // The runtime only reads inputs, but has no type that says so.
   TensorImpl tensor(type, static_cast<ssize_t>(dimensions), dims.data(), const_cast<void*>(data), order.data(), strides.data());
   const et::Error error = method_->set_input(et::EValue(Tensor(&tensor)), index);
@@ -149,6 +170,9 @@ Status ProgramMethod::bind_output(std::size_t index, void* data, std::size_t byt
 }
 
 Status ProgramMethod::execute() {
+  if (on_npu_) {
+    count_npu_call();
+  }
   const et::Error error = method_->execute();
   if (error != et::Error::Ok) {
     return make_error(ErrorCode::ExecutionFailed, "method %s failed (%s); --log-level debug shows the runtime's own messages",

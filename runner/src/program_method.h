@@ -51,6 +51,7 @@ class ProgramMethod final : public Method {
 
   std::shared_ptr<const void> owner_;
   std::string name_;
+  bool on_npu_ = false;
   std::vector<TensorSpec> inputs_;
   std::vector<TensorSpec> outputs_;
   std::vector<CopyTarget> copy_targets_;  ///< one an output

@@ -11,9 +11,7 @@ Status read_size(const Program& program, const char* name, std::size_t& size, in
 }
 
 Result<std::unique_ptr<TransformerPass>> load_pass(const Program& program, const char* method_name, PassShape shape) {
-  KZ_TRY_ASSIGN(const int64_t past_dynamic, program.read_int("past_dynamic", 0, 1));
   KZ_TRY_ASSIGN(const double mask_value, program.read_double("mask_value"));
-  shape.past_dynamic = past_dynamic == 1;
   shape.mask_value = static_cast<float>(mask_value);
   KZ_TRY_ASSIGN(auto method, program.load_method(method_name));
   return TransformerPass::create(std::move(method), std::move(shape));

@@ -13,7 +13,7 @@ namespace kz {
 /// model and keeps products of sizes far from overflow.
 Status read_size(const Program& program, const char* name, std::size_t& size, int64_t low = 1, int64_t high = 1 << 20);
 
-/// Loads a transformer method of `program`, with `past_dynamic` and `mask_value` filled in from its constants.
+/// Loads a transformer method of `program`, with `mask_value` filled in from its constants.
 Result<std::unique_ptr<TransformerPass>> load_pass(const Program& program, const char* method_name, PassShape shape);
 
 }  // namespace kz

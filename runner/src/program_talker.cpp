@@ -27,35 +27,15 @@ Result<TalkerSizes> read_sizes(const Program& program) {
   return sizes;
 }
 
-PassShape pass_shape(const TalkerSizes& sizes, std::size_t tokens) {
-  PassShape shape;
-  shape.kv = {sizes.layers, sizes.kv_heads, sizes.head_dim};
-  shape.tokens = tokens;
-  shape.width = sizes.hidden_size;
-  shape.result_widths = {sizes.vocab_size, sizes.hidden_size};
-  shape.needed_past = sizes.context_length > tokens ? sizes.context_length - tokens : 1;
-  return shape;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ProgramTalker>> ProgramTalker::load(const Program& program) {
   KZ_TRY_ASSIGN(const TalkerSizes sizes, read_sizes(program));
-  KZ_TRY_ASSIGN(auto prefill, load_pass(program, contract::kPrefillMethod, pass_shape(sizes, sizes.prefill_tokens)));
-  KZ_TRY_ASSIGN(auto decode, load_pass(program, contract::kDecodeMethod, pass_shape(sizes, 1)));
-  const KvShape kv{sizes.layers, sizes.kv_heads, sizes.head_dim};
-  KZ_TRY_ASSIGN(KvCache cache, KvCache::create(kv, sizes.context_length, sizes.prefill_tokens - 1));
-  return std::unique_ptr<ProgramTalker>(new ProgramTalker(sizes, std::move(cache), std::move(prefill), std::move(decode)));
+  KZ_TRY_ASSIGN(auto steps, load_talker_steps(program, sizes));
+  return std::unique_ptr<ProgramTalker>(new ProgramTalker(sizes, std::move(steps)));
 }
 
-ProgramTalker::ProgramTalker(const TalkerSizes& sizes, KvCache cache, std::unique_ptr<TransformerPass> prefill,
-                             std::unique_ptr<TransformerPass> decode)
-    : sizes_(sizes), cache_(std::move(cache)), prefill_(std::move(prefill)), decode_(std::move(decode)), last_(prefill_.get()) {}
-
-Status ProgramTalker::run(TransformerPass& pass, Span<const float> embeds) {
-  KZ_TRY(pass.run(embeds, cache_));
-  last_ = &pass;
-  return {};
-}
+ProgramTalker::ProgramTalker(const TalkerSizes& sizes, std::unique_ptr<TalkerSteps> steps)
+    : sizes_(sizes), steps_(std::move(steps)) {}
 
 }  // namespace kz

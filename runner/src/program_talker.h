@@ -2,10 +2,9 @@
 
 #include <memory>
 
-#include "kv_cache.h"
 #include "program.h"
 #include "talker.h"
-#include "transformer_pass.h"
+#include "talker_steps.h"
 
 namespace kz {
 
@@ -16,26 +15,21 @@ class ProgramTalker final : public Talker {
   static Result<std::unique_ptr<ProgramTalker>> load(const Program& program);
 
   const TalkerSizes& sizes() const override { return sizes_; }
-  void reset() override { cache_.clear(); }
-  Status prefill(Span<const float> embeds) override { return run(*prefill_, embeds); }
-  Status decode(Span<const float> embed) override { return run(*decode_, embed); }
-  Span<float> logits() override { return last_->result(kLogits); }
-  Span<const float> hidden() override { return last_->result(kHidden); }
-  uint64_t kv_copied_bytes() const override { return prefill_->copied_bytes() + decode_->copied_bytes(); }
+  void reset() override { steps_->reset(); }
+  Status prefill(Span<const float> embeds) override { return steps_->prefill(embeds); }
+  Status decode(Span<const float> embed) override { return steps_->decode(embed); }
+  Span<float> logits() override { return steps_->result(kLogits); }
+  Span<const float> hidden() override { return steps_->result(kHidden); }
+  uint64_t kv_copied_bytes() const override { return steps_->copied_bytes(); }
 
  private:
   static constexpr std::size_t kLogits = 0;
   static constexpr std::size_t kHidden = 1;
 
-  ProgramTalker(const TalkerSizes& sizes, KvCache cache, std::unique_ptr<TransformerPass> prefill,
-                std::unique_ptr<TransformerPass> decode);
-  Status run(TransformerPass& pass, Span<const float> embeds);
+  ProgramTalker(const TalkerSizes& sizes, std::unique_ptr<TalkerSteps> steps);
 
   TalkerSizes sizes_;
-  KvCache cache_;
-  std::unique_ptr<TransformerPass> prefill_;
-  std::unique_ptr<TransformerPass> decode_;
-  TransformerPass* last_;  ///< whose results are current
+  std::unique_ptr<TalkerSteps> steps_;
 };
 
 }  // namespace kz

@@ -1,5 +1,6 @@
 #include "service.h"
 
+#include <algorithm>
 #include <future>
 #include <map>
 
@@ -8,6 +9,7 @@
 #include "file_hashes.h"
 #include "log.h"
 #include "manifest.h"
+#include "npu.h"
 #include "program.h"
 #include "stats.h"
 #include "threads.h"
@@ -31,6 +33,8 @@ std::string ready_line(const Options& options, const Role& role, const Hashes& h
             {"version", KZ_VERSION}, {"executorch", KZ_EXECUTORCH_VERSION},    {"role", role_name(options.role)},
             {"threads", threads},    {"load_ms", rounded_ms(load_ms)}};
   line.update(role.describe());
+  const Json& backends = line["backends"];
+  line["npu_emulated"] = npu_is_emulated() && std::find(backends.begin(), backends.end(), "qnn") != backends.end();
   if (options.hash_files) {
     line["files"] = hashes;
   }
@@ -84,6 +88,7 @@ Status serve(const Options& options, Channel& channel) {
   if (!set_thread_count(threads)) {
     log_message(LogLevel::Warning, "cannot compute on %u threads; the runtime's own number is used", threads);
   }
+  set_npu_performance_mode();
   // Reading everything once more takes a while: another core does it meanwhile.
   auto hashing = std::async(std::launch::async, hash_files, options);
   const auto role = load_role(options);

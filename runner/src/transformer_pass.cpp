@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
+
+#include "pass_inputs.h"
 
 namespace kz {
 namespace {
@@ -78,7 +79,7 @@ Status TransformerPass::check_inputs() {
     KZ_TRY(check(kFirstPast + index, ElementType::Float32, {past, shape_.kv.kv_heads, shape_.kv.head_dim}));
   }
   max_past_ = static_cast<std::size_t>(method_->inputs()[kFirstPast].sizes[0]);
-  const Extent columns(max_past_ + shape_.tokens, shape_.past_dynamic);
+  const Extent columns(max_past_ + shape_.tokens, true);
   return check(kMask, ElementType::Float32, {1, shape_.tokens, columns});
 }
 
@@ -100,9 +101,6 @@ Status TransformerPass::allocate() {
   embeds_.assign(shape_.tokens * shape_.width + kSlackElements, 0.0f);
   positions_.assign(shape_.tokens + kSlackElements, 0);
   mask_.assign(shape_.tokens * (max_past_ + shape_.tokens) + kSlackElements, 0.0f);
-  if (!shape_.past_dynamic) {
-    new_rows_.assign(2 * shape_.kv.layers * shape_.tokens * shape_.kv.row_elements(), 0.0f);
-  }
   for (const std::size_t width : shape_.result_widths) {
     results_.emplace_back(width + kSlackElements, 0.0f);
     KZ_TRY(method_->bind_output(results_.size() - 1, results_.back().data(), width * sizeof(float)));
@@ -113,19 +111,16 @@ Status TransformerPass::allocate() {
 Status TransformerPass::run(Span<const float> embeds, KvCache& cache) {
   const std::size_t rows = embeds.size() / shape_.width;
   const std::size_t past = cache.used();
-  const std::size_t past_rows = shape_.past_dynamic ? std::max<std::size_t>(past, 1) : max_past_;
+  const std::size_t past_rows = std::max<std::size_t>(past, 1);
   KZ_TRY(check_room(rows, past_rows, cache));
-  const std::size_t pad = shape_.tokens - rows;
-  fill_embeds(embeds);
-  fill_positions(rows, past);
-  fill_mask(rows, past, past_rows + shape_.tokens);
+  const PassRows pass{rows, shape_.tokens, past, past_rows + shape_.tokens};
+  fill_embeds(embeds, {embeds_.data(), shape_.tokens * shape_.width});
+  fill_positions(pass, positions_.data());
+  fill_mask(pass, shape_.mask_value, mask_.data());
   KZ_TRY(bind_inputs(cache, past_rows));
-  KZ_TRY(bind_outputs(cache, static_cast<std::ptrdiff_t>(past) - static_cast<std::ptrdiff_t>(pad)));
+  KZ_TRY(bind_outputs(cache, static_cast<std::ptrdiff_t>(past) - static_cast<std::ptrdiff_t>(pass.pad())));
   KZ_TRY(method_->execute());
   count_planned_copies(past_rows);
-  if (!new_rows_.empty()) {
-    store_new_rows(cache, rows);
-  }
   cache.advance(rows);
   ++calls_;
   return {};
@@ -143,35 +138,6 @@ Status TransformerPass::check_room(std::size_t rows, std::size_t past_rows, cons
 
 Span<float> TransformerPass::result(std::size_t index) { return {results_[index].data(), shape_.result_widths[index]}; }
 
-void TransformerPass::fill_embeds(Span<const float> embeds) {
-  const std::size_t pad_elements = shape_.tokens * shape_.width - embeds.size();
-  std::fill_n(embeds_.begin(), pad_elements, 0.0f);
-  std::copy(embeds.begin(), embeds.end(), embeds_.begin() + static_cast<std::ptrdiff_t>(pad_elements));
-}
-
-void TransformerPass::fill_positions(std::size_t rows, std::size_t past) {
-  const std::size_t pad = shape_.tokens - rows;
-  for (std::size_t row = 0; row < shape_.tokens; ++row) {
-    positions_[row] = row < pad ? 0 : static_cast<int64_t>(past + row - pad);
-  }
-}
-
-/// `columns` = past rows, then this call's own rows.
-void TransformerPass::fill_mask(std::size_t rows, std::size_t past, std::size_t columns) {
-  const std::size_t pad = shape_.tokens - rows;
-  const std::size_t own = columns - shape_.tokens;  // column of row 0
-  for (std::size_t row = 0; row < shape_.tokens; ++row) {
-    float* line = mask_.data() + row * columns;
-    std::fill_n(line, columns, shape_.mask_value);
-    if (row < pad) {
-      line[own + row] = 0.0f;
-      continue;
-    }
-    std::fill_n(line, past, 0.0f);
-    std::fill_n(line + own + pad, row - pad + 1, 0.0f);
-  }
-}
-
 Status TransformerPass::bind_inputs(KvCache& cache, std::size_t past_rows) {
   const auto tokens = static_cast<int32_t>(shape_.tokens);
   const std::array<int32_t, 3> embeds_sizes{1, tokens, static_cast<int32_t>(shape_.width)};
@@ -181,7 +147,7 @@ Status TransformerPass::bind_inputs(KvCache& cache, std::size_t past_rows) {
   KZ_TRY(method_->set_input(kEmbeds, embeds_.data(), {embeds_sizes.data(), 3}));
   KZ_TRY(method_->set_input(kPositions, positions_.data(), {&tokens, 1}));
   KZ_TRY(method_->set_input(kMask, mask_.data(), {mask_sizes.data(), 3}));
-  const bool stand_in = shape_.past_dynamic && cache.used() == 0;
+  const bool stand_in = cache.used() == 0;
   for (std::size_t layer = 0; layer < shape_.kv.layers; ++layer) {
     const float* keys = stand_in ? cache.blank_row() : cache.keys(layer, 0);
     const float* values = stand_in ? cache.blank_row() : cache.values(layer, 0);
@@ -197,28 +163,12 @@ Status TransformerPass::bind_outputs(KvCache& cache, std::ptrdiff_t first_row) {
   const std::size_t results = results_.size();
   const std::size_t elements = shape_.tokens * shape_.kv.row_elements();
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    // A static past covers the new rows' places too, and the graph must not write what it is still reading.
-    float* keys = shape_.past_dynamic ? cache.keys(layer, first_row) : new_rows_.data() + layer * elements;
-    float* values = shape_.past_dynamic ? cache.values(layer, first_row) : new_rows_.data() + (layers + layer) * elements;
+    float* keys = cache.keys(layer, first_row);
+    float* values = cache.values(layer, first_row);
     KZ_TRY(method_->bind_output(results + layer, keys, elements * sizeof(float)));
     KZ_TRY(method_->bind_output(results + layers + layer, values, elements * sizeof(float)));
   }
   return {};
-}
-
-void TransformerPass::store_new_rows(KvCache& cache, std::size_t rows) {
-  const std::size_t layers = shape_.kv.layers;
-  const std::size_t row_elements = shape_.kv.row_elements();
-  const std::size_t pad_elements = (shape_.tokens - rows) * row_elements;
-  const std::size_t bytes = rows * row_elements * sizeof(float);
-  const auto position = static_cast<std::ptrdiff_t>(cache.used());
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    const float* keys = new_rows_.data() + layer * shape_.tokens * row_elements + pad_elements;
-    const float* values = keys + layers * shape_.tokens * row_elements;
-    std::memcpy(cache.keys(layer, position), keys, bytes);
-    std::memcpy(cache.values(layer, position), values, bytes);
-  }
-  copied_bytes_ += 2 * layers * bytes;
 }
 
 void TransformerPass::count_planned_copies(std::size_t past_rows) {

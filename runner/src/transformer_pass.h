@@ -12,14 +12,13 @@
 
 namespace kz {
 
-/// What a cached transformer method must look like; checked against the method's own metadata.
+/// What a cached transformer method of dynamic past must look like; checked against the method's own metadata.
 struct PassShape {
   KvShape kv;
   std::size_t tokens = 1;                  ///< T, rows of one call
   std::size_t width = 0;                   ///< D, of an input embedding
   std::vector<std::size_t> result_widths;  ///< outputs before the new keys and values, each float32 [1, width]
   std::size_t needed_past = 1;             ///< largest past it will be run with; the method's P must reach it
-  bool past_dynamic = true;                ///< P follows the cache; otherwise P is fixed and unused rows are masked
   float mask_value = 0.0f;                 ///< what the mask adds to a score that must not count
 };
 
@@ -29,7 +28,7 @@ struct PassShape {
 ///   outputs  results [1, width] of the last row, new keys x L [T, KV, H], new values x L
 ///
 /// Fewer than T rows are right-aligned: pad rows come first, see only themselves and are seen by nobody, so the last row is
-/// always the last valid one. The graph reads the past from the cache and, where it can, writes the new rows behind it.
+/// always the last valid one. The graph reads the past from the cache, as far as it is filled, and writes the new rows behind it.
 /// Nothing allocates after creation. Not thread-safe.
 class TransformerPass {
  public:
@@ -56,12 +55,8 @@ class TransformerPass {
   Status check_outputs() const;
   Status allocate();
   Status check_room(std::size_t rows, std::size_t past_rows, const KvCache& cache) const;
-  void fill_embeds(Span<const float> embeds);
-  void fill_positions(std::size_t rows, std::size_t past);
-  void fill_mask(std::size_t rows, std::size_t past, std::size_t columns);
   Status bind_inputs(KvCache& cache, std::size_t past_rows);
   Status bind_outputs(KvCache& cache, std::ptrdiff_t first_row);
-  void store_new_rows(KvCache& cache, std::size_t rows);
   void count_planned_copies(std::size_t past_rows);
 
   std::unique_ptr<Method> method_;
@@ -71,7 +66,6 @@ class TransformerPass {
   std::vector<int64_t> positions_;
   std::vector<float> mask_;
   std::vector<std::vector<float>> results_;
-  std::vector<float> new_rows_;  ///< [2 L, T, KV, H], only where the cache cannot be written in place
   uint64_t calls_ = 0;
   uint64_t copied_bytes_ = 0;
 };

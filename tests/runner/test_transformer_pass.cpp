@@ -158,24 +158,6 @@ TEST(rows_that_do_not_fit_are_refused) {
   CHECK_CONTAINS(f.pass->run(kOneRow, f.cache).error().message, "method fake cannot take 1 rows behind 8 of 8");
 }
 
-TEST(a_static_past_is_masked_and_new_rows_are_copied_in) {
-  PassShape shape = pass_shape();
-  shape.past_dynamic = false;
-  Fixture f(shape);
-  CHECK(f.pass->run(kOneRow, f.cache).ok());
-  CHECK(f.pass->run(kThreeRows, f.cache).ok());
-  CHECK_EQUAL(f.method->bound_inputs[3].sizes, (std::vector<int32_t>{kMaxPast, 1, 2}));
-  CHECK(f.method->input(3) == f.cache.keys(0, 0));
-  const std::vector<float> mask = mask_of(*f.method);
-  const std::vector<float> last_line(mask.end() - 10, mask.end());
-  CHECK_EQUAL(last_line, (std::vector<float>{0, kDrop, kDrop, kDrop, kDrop, kDrop, kDrop, 0, 0, 0}));
-  for (int position = 0; position < 4; ++position) {
-    CHECK_EQUAL(f.cache.keys(1, position)[0], 100.0f + float(position));
-    CHECK_EQUAL(f.cache.values(1, position)[0], 300.0f + float(position));
-  }
-  CHECK_EQUAL(f.pass->copied_bytes(), uint64_t{4 * 4 * 2 * sizeof(float)});
-}
-
 TEST(what_a_program_copies_by_itself_is_counted) {
   auto inputs = input_specs();
   auto outputs = output_specs();

@@ -116,6 +116,8 @@ def _report(output: Path, speech: Speech, as_json: bool) -> None:
     if as_json:
         print_json({"output": str(output), "text": speech.text, **dataclasses.asdict(statistics)})
     else:
+        emulated = ", NPU emulated on this machine" if statistics.npu_emulated else ""
         click.echo(
-            f"{output}: {statistics.audio_s:.2f} s, {statistics.frames} frames, RTF {statistics.rtf:.2f}, seed {statistics.seed}"
+            f"{output}: {statistics.audio_s:.2f} s, {statistics.frames} frames, RTF {statistics.rtf:.2f}, "
+            f"seed {statistics.seed}{emulated}"
         )

@@ -8,14 +8,19 @@ import selectors
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kazeia.bundle import read_manifest
 from kazeia.devices.base import Channel, Device
-from kazeia.errors import RunnerError
+from kazeia.errors import BundleError, RunnerError
+from kazeia.qnn_sdk import find_qnn_sdk, version_numbers
 
 RUNNER_NAME = "kz_runner"
 LOG_TAIL_BYTES = 4096
+
+ROLE_PROGRAMS = {"generate": ("talker", "code_predictor"), "decode": ("speech_decoder",), "embed": ("speaker_encoder",)}
+"""Beginnings of the names of programs that the runner loads for a role."""
 
 
 def runner_path() -> Path:
@@ -39,10 +44,13 @@ def runner_path() -> Path:
 class LocalChannel(Channel):
     """A child process over pipes; stderr goes to a temporary file so that it can never block."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """environment: None for this process's."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- lives as long as the channel
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=environment
+            )
         except OSError as error:
             self._log.close()
             raise RunnerError(f"cannot start {command[0]}: {error.strerror}; install kazeia again") from None
@@ -100,4 +108,30 @@ class LocalDevice(Device):
     name = "local"
 
     def open_runner(self, bundle: Path, arguments: Sequence[str]) -> Channel:
-        return LocalChannel([str(runner_path()), "--bundle", str(bundle), *arguments])
+        return LocalChannel([str(runner_path()), "--bundle", str(bundle), *arguments], _environment(bundle, arguments))
+
+
+def _environment(bundle: Path, arguments: Sequence[str]) -> dict[str, str] | None:
+    """What the runner needs to find the NPU's emulator; None when its role has nothing for the NPU.
+
+    Raises:
+        BundleError: this machine cannot run the bundle.
+        UsageError: there is no emulator.
+    """
+    manifest = read_manifest(bundle)
+    role = arguments[arguments.index("--role") + 1]
+    if not any(program.backend == "qnn" for name, program in manifest.programs.items() if name.startswith(ROLE_PROGRAMS[role])):
+        return None
+    if manifest.built_for == "device":
+        raise BundleError(
+            f"{bundle} is for a device with a {manifest.soc}: its programs share weights, which the emulator of this machine "
+            "cannot load; give --device, or export with --for emulator"
+        )
+    sdk = find_qnn_sdk()
+    if manifest.qnn is not None and version_numbers(manifest.qnn) > version_numbers(sdk.version):
+        raise BundleError(
+            f"{bundle} was exported with QNN {manifest.qnn}, this machine has the older {sdk.version} ({sdk.source}); "
+            "install the newer one, or export the checkpoint again here"
+        )
+    folders = [str(sdk.folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(folders)}

@@ -81,8 +81,9 @@ def load_qnn() -> str:
     sdk = find_qnn_sdk()
     keep_executorch_offline()
     try:
-        for library in ("libQnnSystem.so", HTP_LIBRARY):
-            ctypes.CDLL(str(sdk.folder / library))
+        with silent_libraries():
+            for library in ("libQnnSystem.so", HTP_LIBRARY):
+                ctypes.CDLL(str(sdk.folder / library))
     except OSError as error:
         raise ExportError(
             f"cannot load the QNN libraries of {sdk.source} ({error}); install {PACKAGE}=={PACKAGE_VERSION}"
