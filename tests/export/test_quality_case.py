@@ -83,13 +83,12 @@ def test_several_outputs_are_judged_as_one_and_codes_by_codebook() -> None:
 
 
 def test_logits_that_may_not_be_drawn_do_not_count() -> None:
-    module = torch.nn.Identity()
-    logits = torch.tensor([[0.0, 1.0, 5.0]])
-    outputs = (Output("logits", kind="logits", choices=2),)
-    case = Case(
-        "t", "d", "fp16", module, None, lambda sample: [logits * torch.tensor([1.0, 1.0, -1.0])], lambda: [(logits,)], outputs
-    )
-    assert measure(case, trace(case)).agreement[0].emulated == 1.0
+    logits = torch.tensor([[0.0, 1.0, 5.0], [3.0, 2.0, 5.0]])
+    wrong = logits * torch.tensor([[1.0, 1.0, -1.0], [0.1, 1.0, 1.0]])
+    outputs = (Output("logits", kind="logits", codebooks=(1, 2), choices=2),)
+    case = Case("t", "d", "fp16", torch.nn.Identity(), None, lambda sample: [wrong], lambda: [(logits,)], outputs)
+    agreed = measure(case, trace(case)).agreement
+    assert [(one.codebook, one.emulated) for one in agreed] == [(1, 1.0), (2, 0.0)]
 
 
 def test_no_inputs_are_an_error(case: Case) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, get_args
 
@@ -78,20 +79,25 @@ class NpuExport:
         """Frames from all over the held-out phrases: codes are compared on them."""
         config, method = self._checkpoint.config.talker_config, spec.methods["decode"]
         cache = StaticCache(DecoderShape.of(config), self._options.context_length - 1, method.inputs[3][0].dtype)
+        return partial(frame_steps, method.module, cache, phrases, self._options.prefill_tokens, self._every)
+
+    @property
+    def _every(self) -> int:
+        """The distance of held-out frames that are measured, so that they come from all phrases."""
         frames = self._calibration.held_out().frames if self._calibration else 0
-        every = max(1, frames // MEASURED_CALLS)
-        return partial(frame_steps, method.module, cache, phrases, self._options.prefill_tokens, every)
+        return max(1, frames // MEASURED_CALLS)
 
     def _code_predictor(self) -> dict[str, bytes]:
         """`code_predictor.pte`, which draws whole frames, and `code_predictor_steps.pte` for what it cannot draw."""
         recipe = Recipe(_precision(self._options.code_predictor))
-        phrases = _Phrases(self._calibration, Calibration.predictor_samples)
+        phrases = _Phrases(self._calibration, Calibration.predictor_samples, self._every)
         groups = self._checkpoint.config.talker_config.num_code_groups
         frame = frame_spec(self._checkpoint, recipe, phrases)
         codes = Output("codes", (0,), "codes", codebooks=tuple(range(1, groups)))
+        scores = Output("logits", (0,), "logits", codebooks=tuple(range(1, groups)))
         programs = {frame.name: self._build(frame, recipe, phrases, {"frame": (codes, Output("embedding_sum", (1,)))})}
         steps = steps_spec(self._checkpoint, recipe, phrases)
-        programs[steps.name] = self._build(steps, recipe, phrases, {"score": (Output("logits", (0,)),)})
+        programs[steps.name] = self._build(steps, recipe, phrases, {"score": (scores,)})
         return programs
 
     def finish(self, folder: Path, manifest: Manifest) -> tuple[Quality, Manifest]:
@@ -117,15 +123,21 @@ class NpuExport:
 class _Phrases(Generic[Sample]):
     """The recordings a program is fitted to; while `held_out` runs, those it is judged by. Both go through the same modules."""
 
-    def __init__(self, calibration: Calibration | None, samples: Callable[[Calibration], Iterator[Sample]]) -> None:
+    def __init__(
+        self, calibration: Calibration | None, samples: Callable[[Calibration], Iterator[Sample]], every: int = 1
+    ) -> None:
+        """every: the distance of the held-out samples that are taken."""
         self._calibration = calibration
         self._samples = samples
+        self._every = every
         self._held_out = False
 
     def __call__(self) -> Iterator[Sample]:
         if self._calibration is None:
             return iter(())
-        return self._samples(self._calibration.held_out() if self._held_out else self._calibration.fitting())
+        if self._held_out:
+            return islice(self._samples(self._calibration.held_out()), 0, None, self._every)
+        return self._samples(self._calibration.fitting())
 
     def held_out(self, feed: Callable[[], Iterable[Inputs]]) -> Iterator[Inputs]:
         self._held_out = True

@@ -41,9 +41,9 @@ class Output:
     """Among the flat outputs; several are judged as one, as all new keys are."""
     kind: Literal["values", "logits", "codes"] = "values"
     codebooks: tuple[int, ...] = (0,)
-    """Of logits, the one they predict; of codes, one a column."""
+    """Of logits, one a row; of codes, one a column."""
     choices: int | None = None
-    """Logits that may be drawn, from the first; None for all."""
+    """Logits of a row that may be drawn, from the first; None for all."""
 
 
 class InputRanges:
@@ -258,5 +258,6 @@ def _codes(output: Output, calls: list[list[Array]]) -> NDArray[np.int64]:
     stacked = np.stack([np.concatenate(call) for call in calls])
     if output.kind == "codes":
         return stacked.astype(np.int64)
-    likeliest: NDArray[np.int64] = stacked[:, : output.choices].argmax(1)
-    return likeliest[:, None]
+    logits = stacked.reshape(len(calls), len(output.codebooks), -1)
+    likeliest: NDArray[np.int64] = logits[..., : output.choices].argmax(-1)
+    return likeliest
