@@ -10,6 +10,7 @@
 #include "log.h"
 #include "manifest.h"
 #include "npu.h"
+#include "npu_library.h"
 #include "program.h"
 #include "stats.h"
 #include "threads.h"
@@ -101,11 +102,15 @@ Status serve(const Options& options, Channel& channel) {
 }
 
 Json version_info() {
-  return Json{{"version", KZ_VERSION},
-              {"contract", contract::kBundleVersion},
-              {"protocol", contract::kProtocolVersion},
-              {"executorch", KZ_EXECUTORCH_VERSION},
-              {"backends", registered_backends()}};
+  Json info{{"version", KZ_VERSION},
+            {"contract", contract::kBundleVersion},
+            {"protocol", contract::kProtocolVersion},
+            {"executorch", KZ_EXECUTORCH_VERSION},
+            {"backends", registered_backends()}};
+  if (const auto version = npu_library_version(); version.has_value()) {
+    info["qnn"] = *version;
+  }
+  return info;
 }
 
 }  // namespace kz

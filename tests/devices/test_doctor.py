@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kazeia import doctor
+from kazeia import doctor, qnn_sdk
 from kazeia.bundle_choice import BUILTIN
 from kazeia.known_faults import FAULTS, find_fault
 from tests.support.adbd import Adbd
@@ -102,15 +102,20 @@ def test_a_device_that_is_not_there_is_bad_in_one_line(kz: Kz, adbd: Adbd) -> No
 
 @pytest.mark.parametrize(
     ("installed", "result", "text"),
-    [(None, "note", "no compiler and emulator"), ("2.4.0", "bad", "2.4.0 fails with ExecuTorch 1.5.1"), ("2.5.0", "ok", "2.5.0")],
+    [
+        (None, "note", "no compiler and emulator"),
+        ("2.4.0", "bad", "2.4.0 fails when it creates a device, 2.5.0 works"),
+        ("2.5.0", "ok", "2.49.40 of onnxruntime-qnn 2.5.0"),
+    ],
 )
 def test_qnn_versions_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, installed: str | None, result: str, text: str) -> None:
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
     monkeypatch.setattr(doctor, "_installed", lambda name: installed)
-    check = doctor._qnn()
+    monkeypatch.setattr(qnn_sdk, "version", lambda name: installed)
+    (check,) = doctor.run_checks({"QNN": doctor._qnn})
     assert check.result == result
     assert text in check.detail
-    assert result == "ok" or check.fix == "pip install onnxruntime-qnn==2.5.0"
+    assert result == "ok" or "pip install onnxruntime-qnn==2.5.0" in str(check.fix)
 
 
 def test_a_broken_runner_is_found(kz: Kz, adbd: Adbd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,105 @@
+"""A talker on the NPU, spoken to through kz_runner in the emulator: the codes of the CPU, and what is counted on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from kazeia.benchmark import _prompt
+from kazeia.bundle import Bundle, Program, read_manifest
+from kazeia.checkpoint import Checkpoint
+from kazeia.checkpoint.random_weights import write_random_checkpoint
+from kazeia.export.bundle_writer import list_files, write_manifest
+from kazeia.export.lowering import lower
+from kazeia.export.options import ExportOptions
+from kazeia.export.service import export_bundle
+from kazeia.export.talker import talker_program
+from kazeia.sampling import Overrides, resolve_sampling
+from kazeia.synthesis import Statistics, Synthesizer
+from tests.support.command import Kz
+
+CONTEXT, PREFILL, FRAMES = 64, 8, 40
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "tiny"
+    write_random_checkpoint(folder, size="tiny", kind="base", seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def npu(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Talker on the NPU, code predictor and speech decoder on the CPU."""
+    folder = tmp_path_factory.mktemp("npu") / "bundle"
+    options = ExportOptions(
+        backend="qnn", predictor_quant="fp32", built_for="emulator", context_length=CONTEXT, prefill_tokens=PREFILL
+    )
+    export_bundle(checkpoint, folder, options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cpu(checkpoint: Path, npu: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same bundle, but for its talker: float32 on the CPU."""
+    folder = tmp_path_factory.mktemp("cpu") / "bundle"
+    shutil.copytree(npu, folder)
+    (folder / "manifest.json").unlink()
+    spec = talker_program(Checkpoint.open(checkpoint), CONTEXT, PREFILL)
+    (folder / "talker.pte").write_bytes(lower(spec, "xnnpack", "fp32"))
+    manifest = read_manifest(npu)
+    programs = {**manifest.programs, "talker": Program("talker.pte", "xnnpack", "fp32")}
+    changes = {"programs": programs, "files": list_files(folder), "soc": None, "qnn": None, "built_for": None}
+    write_manifest(folder, msgspec.structs.replace(manifest, **changes))
+    return folder
+
+
+def speak(bundle: Path, sampled: bool = False) -> tuple[np.ndarray, Statistics]:
+    """Codes of 40 frames of babble; the end is forbidden."""
+    with Synthesizer(bundle, "local", 1) as synthesizer:
+        overrides = Overrides() if sampled else Overrides(greedy=True)
+        sampling = resolve_sampling(synthesizer.bundle.manifest.sampling, overrides)
+        sampling = dataclasses.replace(sampling, min_frames=FRAMES)
+        stream = synthesizer.run(_prompt(synthesizer.bundle.manifest.model), sampling, SEED, FRAMES)
+        for _ in stream:
+            pass
+        return stream.codes(), stream.statistics()
+
+
+def test_greedy_codes_are_those_of_the_cpu(npu: Path, cpu: Path) -> None:
+    ours, statistics = speak(npu)
+    theirs, plain = speak(cpu)
+    assert len(ours) == FRAMES
+    np.testing.assert_array_equal(ours, theirs)
+    assert len(np.unique(ours[:, 0])) > 4, "a talker that repeats itself proves nothing"
+    assert (statistics.npu_calls_per_frame, plain.npu_calls_per_frame) == (1.0, 0.0)
+    assert (statistics.npu_emulated, plain.npu_emulated) == (True, False)
+
+
+def test_only_new_slices_of_the_cache_are_moved(npu: Path) -> None:
+    model = Bundle.open(npu).manifest.model
+    _, statistics = speak(npu, sampled=True)
+    row_bytes = model.kv_heads * model.head_dim * 2  # float16
+    assert statistics.kv_copied_bytes_per_step == 2 * model.layers * row_bytes
+
+
+def test_the_manifest_says_what_loads_the_bundle(npu: Path) -> None:
+    manifest = read_manifest(npu)
+    assert (manifest.soc, manifest.qnn, manifest.built_for) == ("SM8750", "2.49.40", "emulator")
+    assert manifest.programs["talker"] == Program("talker.pte", "qnn", "fp16")
+    assert manifest.programs["code_predictor"].backend == "xnnpack"
+
+
+def test_speaking_says_that_the_npu_is_emulated(npu: Path, kz: Kz, tmp_path: Path) -> None:
+    voice = tmp_path / "voice.npy"
+    np.save(voice, np.random.default_rng(0).standard_normal(64).astype(np.float32))
+    arguments = ("speak", "Bonjour.", "--bundle", npu, "--device", "local", "--voice", voice, "--seed", 1, "--max-frames", 3)
+    outcome = kz(*arguments, "-o", tmp_path / "a.wav")
+    assert outcome.out.endswith("seed 1, NPU emulated on this machine\n")
+    assert kz(*arguments, "-o", tmp_path / "b.wav", "--json").json["npu_emulated"] is True
