@@ -17,6 +17,8 @@ inline constexpr char kCodePredictor[] = "code_predictor";
 /// Optional: steps for what a fused code predictor cannot draw with.
 inline constexpr char kCodePredictorSteps[] = "code_predictor_steps";
 inline constexpr char kSpeechDecoder[] = "speech_decoder";
+/// Optional: methods of the speech decoder that run elsewhere than the others.
+inline constexpr char kSpeechDecoderNpu[] = "speech_decoder_npu";
 inline constexpr char kSpeakerEncoder[] = "speaker_encoder";
 inline constexpr char kCodecEmbeddings[] = "codec_embeddings";
 

@@ -4,7 +4,7 @@
 
 #include "answer.h"
 #include "contract.h"
-#include "program.h"
+#include "program_speech_decoder.h"
 #include "request.h"
 #include "stats.h"
 
@@ -21,11 +21,9 @@ Status check_sizes(const Manifest& manifest, const SpeechDecoderSizes& sizes) {
 }  // namespace
 
 Result<std::unique_ptr<Role>> DecodeRole::load(const Manifest& manifest) {
-  KZ_TRY_ASSIGN(const Manifest::FileEntry file, manifest.program(contract::kSpeechDecoder));
-  KZ_TRY_ASSIGN(const Program program, Program::open(file.path, file.bytes));
-  KZ_TRY_ASSIGN(auto decoder, SpeechDecoder::load(program));
-  KZ_TRY(check_sizes(manifest, decoder->sizes()));
-  return std::unique_ptr<Role>(new DecodeRole(std::move(decoder), program.backends()));
+  KZ_TRY_ASSIGN(LoadedSpeechDecoder loaded, load_speech_decoder(manifest));
+  KZ_TRY(check_sizes(manifest, loaded.decoder->sizes()));
+  return std::unique_ptr<Role>(new DecodeRole(std::move(loaded.decoder), std::move(loaded.backends)));
 }
 
 DecodeRole::DecodeRole(std::unique_ptr<SpeechDecoder> decoder, std::vector<std::string> backends)

@@ -9,12 +9,13 @@
 namespace kz {
 namespace {
 
+/// With those that not every bundle has.
 std::vector<const char*> role_programs(RoleName role) {
   switch (role) {
     case RoleName::Generate:
-      return {contract::kTalker, contract::kCodePredictor};
+      return {contract::kTalker, contract::kCodePredictor, contract::kCodePredictorSteps};
     case RoleName::Decode:
-      return {contract::kSpeechDecoder};
+      return {contract::kSpeechDecoder, contract::kSpeechDecoderNpu};
     case RoleName::Embed:
       return {contract::kSpeakerEncoder};
   }
@@ -33,6 +34,10 @@ Result<std::string> hash_file(const std::string& path) {
 Result<std::map<std::string, std::string>> hash_role_files(const Manifest& manifest, RoleName role) {
   std::vector<Manifest::FileEntry> files;
   for (const char* name : role_programs(role)) {
+    const bool is_optional = name == contract::kCodePredictorSteps || name == contract::kSpeechDecoderNpu;
+    if (is_optional && !manifest.has_program(name)) {
+      continue;
+    }
     KZ_TRY_ASSIGN(const Manifest::FileEntry file, manifest.program(name));
     files.push_back(file);
   }

@@ -46,7 +46,9 @@ uint64_t PredictorChoice::kv_copied_bytes() const {
   return fused_->kv_copied_bytes() + (steps_ != nullptr ? steps_->kv_copied_bytes() : 0);
 }
 
-double PredictorChoice::predictor_ms() const { return fused_->predictor_ms() + (steps_ != nullptr ? steps_->predictor_ms() : 0.0); }
+double PredictorChoice::predictor_ms() const {
+  return fused_->predictor_ms() + (steps_ != nullptr ? steps_->predictor_ms() : 0.0);
+}
 
 double PredictorChoice::sample_ms() const { return fused_->sample_ms() + (steps_ != nullptr ? steps_->sample_ms() : 0.0); }
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "contract.h"
-#include "program_sizes.h"
 #include "sampler.h"
 
 namespace kz {
@@ -13,65 +11,58 @@ namespace {
 
 constexpr std::size_t kSlackElements = Method::kReadSlackBytes / sizeof(float);
 
-Result<SpeechDecoderSizes> read_sizes(const Program& program) {
-  SpeechDecoderSizes sizes;
-  KZ_TRY(read_size(program, "code_groups", sizes.code_groups, 1, 256));
-  KZ_TRY(read_size(program, "codebook_size", sizes.codebook_size, 1, contract::kMaxVocabulary));
-  KZ_TRY(read_size(program, "max_frames", sizes.max_frames, 1, 1 << 16));
-  KZ_TRY(read_size(program, "samples_per_frame", sizes.samples_per_frame, 1, 1 << 16));
-  KZ_TRY(read_size(program, "sample_rate", sizes.sample_rate));
-  KZ_TRY(read_size(program, "state_count", sizes.state_count, 0));
-  return sizes;
-}
-
-bool is_tensor(const TensorSpec& spec, ElementType type, std::size_t elements) {
-  return spec.type == type && spec.elements() == elements;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<SpeechDecoder>> SpeechDecoder::load(const Program& program) {
-  KZ_TRY_ASSIGN(const SpeechDecoderSizes sizes, read_sizes(program));
-  KZ_TRY_ASSIGN(auto method, program.load_method(contract::kDecodeMethod));
-  std::unique_ptr<SpeechDecoder> decoder(new SpeechDecoder(sizes, std::move(method)));
-  KZ_TRY(decoder->check_method());
-  decoder->allocate();
+Result<std::unique_ptr<SpeechDecoder>> SpeechDecoder::create(const SpeechDecoderSizes& sizes,
+                                                             std::vector<std::unique_ptr<Method>> methods, bool fixed_frames) {
+  Segments segments;
+  for (auto& method : methods) {
+    KZ_TRY_ASSIGN(auto segment, DecoderSegment::create(std::move(method)));
+    segments.push_back(std::move(segment));
+  }
+  std::unique_ptr<SpeechDecoder> decoder(new SpeechDecoder(sizes, std::move(segments), fixed_frames));
+  KZ_TRY(decoder->check_segments());
   return decoder;
 }
 
-SpeechDecoder::SpeechDecoder(const SpeechDecoderSizes& sizes, std::unique_ptr<Method> method)
-    : sizes_(sizes), method_(std::move(method)) {}
+SpeechDecoder::SpeechDecoder(const SpeechDecoderSizes& sizes, Segments segments, bool fixed_frames)
+    : sizes_(sizes),
+      segments_(std::move(segments)),
+      fixed_frames_(fixed_frames),
+      chunk_(sizes.max_frames * sizes.code_groups),
+      wide_codes_(chunk_.size() + kSlackElements),
+      short_codes_(chunk_.size() + kSlackElements) {}
 
-Status SpeechDecoder::check_method() const {
-  const auto& inputs = method_->inputs();
-  const auto& outputs = method_->outputs();
-  bool fits = inputs.size() == 1 + sizes_.state_count && outputs.size() == inputs.size() &&
-              is_tensor(inputs[0], ElementType::Int64, sizes_.code_groups * sizes_.max_frames) &&
-              is_tensor(outputs[0], ElementType::Float32, sizes_.max_frames * sizes_.samples_per_frame);
-  for (std::size_t index = 1; fits && index < inputs.size(); ++index) {
-    fits = inputs[index].type == ElementType::Float32 && outputs[index].type == ElementType::Float32 &&
-           inputs[index].sizes == outputs[index].sizes;
+Status SpeechDecoder::check_segments() const {
+  bool fits = !segments_.empty();
+  if (fits) {
+    const TensorSpec& codes = segments_.front()->input();
+    fits = (codes.type == ElementType::Int64 || codes.type == ElementType::Int32) && codes.elements() == chunk_.size() &&
+           segments_.back()->output().size() == sizes_.max_frames * sizes_.samples_per_frame;
+  }
+  for (std::size_t index = 1; fits && index < segments_.size(); ++index) {
+    const TensorSpec& input = segments_[index]->input();
+    fits = input.type == ElementType::Float32 && input.elements() == segments_[index - 1]->output().size();
   }
   if (!fits) {
     return make_error(ErrorCode::LoadFailed,
-                      "method %s of the speech decoder does not fit its constants; export the checkpoint again with kz export",
-                      method_->name().c_str());
+                      "the speech decoder's methods do not fit its constants; export the checkpoint again with kz export");
   }
   return {};
 }
 
-void SpeechDecoder::allocate() {
-  codes_.resize(sizes_.code_groups * sizes_.max_frames + kSlackElements);
-  audio_.resize(sizes_.max_frames * sizes_.samples_per_frame + kSlackElements);
-  for (std::size_t index = 1; index < method_->inputs().size(); ++index) {
-    states_.emplace_back(method_->inputs()[index].elements() + kSlackElements, 0.0f);
+std::size_t SpeechDecoder::state_count() const {
+  std::size_t count = 0;
+  for (const auto& segment : segments_) {
+    count += segment->state_count();
   }
-  next_states_ = states_;
+  return count;
 }
 
 void SpeechDecoder::reset() {
-  for (auto& state : states_) {
-    std::fill(state.begin(), state.end(), 0.0f);
+  pending_ = 0;
+  for (const auto& segment : segments_) {
+    segment->reset();
   }
 }
 
@@ -98,28 +89,28 @@ Status SpeechDecoder::check_codes(Span<const int16_t> codes) const {
 
 Status SpeechDecoder::decode_pieces(Span<const int16_t> codes, Span<float> audio) {
   const std::size_t frames = codes.size() / sizes_.code_groups;
-  for (std::size_t first = 0; first < frames; first += sizes_.max_frames) {
-    const std::size_t count = std::min(sizes_.max_frames, frames - first);
+  std::size_t count = 0;
+  for (std::size_t first = 0; first < frames; first += count) {
+    count = std::min(sizes_.max_frames - pending_, frames - first);
     KZ_TRY(decode_piece({codes.data() + first * sizes_.code_groups, count * sizes_.code_groups},
                         {audio.data() + first * sizes_.samples_per_frame, count * sizes_.samples_per_frame}));
   }
   return {};
 }
 
+/// Decodes the chunk that `codes` continue, which they do not outgrow.
 Status SpeechDecoder::decode_piece(Span<const int16_t> codes, Span<float> audio) {
-  const std::size_t frames = codes.size() / sizes_.code_groups;
-  for (std::size_t frame = 0; frame < frames; ++frame) {
-    for (std::size_t group = 0; group < sizes_.code_groups; ++group) {
-      codes_[group * frames + frame] = codes[frame * sizes_.code_groups + group];
+  std::copy(codes.begin(), codes.end(), chunk_.begin() + static_cast<std::ptrdiff_t>(pending_ * sizes_.code_groups));
+  const std::size_t frames = pending_ + codes.size() / sizes_.code_groups;
+  KZ_TRY(run_segments(frames));
+  const float* samples = segments_.back()->output().data() + pending_ * sizes_.samples_per_frame;
+  std::copy_n(samples, audio.size(), audio.begin());
+  pending_ = fixed_frames_ ? frames % sizes_.max_frames : 0;
+  if (pending_ == 0) {
+    for (const auto& segment : segments_) {
+      segment->keep();
     }
   }
-  const std::array<int32_t, 3> sizes{1, static_cast<int32_t>(sizes_.code_groups), static_cast<int32_t>(frames)};
-  KZ_TRY(method_->set_input(0, codes_.data(), {sizes.data(), 3}));
-  KZ_TRY(method_->bind_output(0, audio_.data(), sizes_.max_frames * sizes_.samples_per_frame * sizeof(float)));
-  KZ_TRY(bind_states());
-  KZ_TRY(method_->execute());
-  states_.swap(next_states_);
-  std::copy_n(audio_.begin(), audio.size(), audio.begin());
   if (const std::size_t sample = first_non_finite(audio); sample < audio.size()) {
     return make_error(ErrorCode::NonFiniteAudio,
                       "the speech decoder gave a sample that is not a number, %zu samples into its chunk; "
@@ -129,11 +120,30 @@ Status SpeechDecoder::decode_piece(Span<const int16_t> codes, Span<float> audio)
   return {};
 }
 
-Status SpeechDecoder::bind_states() {
-  for (std::size_t index = 0; index < states_.size(); ++index) {
-    const TensorSpec& spec = method_->inputs()[1 + index];
-    KZ_TRY(method_->set_input(1 + index, states_[index].data(), spec.sizes));
-    KZ_TRY(method_->bind_output(1 + index, next_states_[index].data(), spec.elements() * sizeof(float)));
+void SpeechDecoder::set_code(std::size_t index, int16_t code) {
+  wide_codes_[index] = code;
+  short_codes_[index] = code;
+}
+
+/// The chunk's first `frames` frames as the first method takes them, code 0 in those it must have besides.
+void SpeechDecoder::fill_codes(std::size_t frames) {
+  const std::size_t taken = fixed_frames_ ? sizes_.max_frames : frames;
+  for (std::size_t frame = 0; frame < taken; ++frame) {
+    for (std::size_t group = 0; group < sizes_.code_groups; ++group) {
+      set_code(group * taken + frame, frame < frames ? chunk_[frame * sizes_.code_groups + group] : int16_t{0});
+    }
+  }
+}
+
+Status SpeechDecoder::run_segments(std::size_t frames) {
+  fill_codes(frames);
+  const auto taken = static_cast<int32_t>(fixed_frames_ ? sizes_.max_frames : frames);
+  const std::array<int32_t, 3> sizes{1, static_cast<int32_t>(sizes_.code_groups), taken};
+  const bool wide = segments_.front()->input().type == ElementType::Int64;
+  const void* codes = wide ? static_cast<const void*>(wide_codes_.data()) : short_codes_.data();
+  KZ_TRY(segments_.front()->run(codes, {sizes.data(), sizes.size()}));
+  for (std::size_t index = 1; index < segments_.size(); ++index) {
+    KZ_TRY(segments_[index]->run(segments_[index - 1]->output().data(), segments_[index]->input().sizes));
   }
   return {};
 }

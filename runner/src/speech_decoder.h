@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "decoder_segment.h"
 #include "error.h"
 #include "method.h"
-#include "program.h"
 #include "span.h"
 
 namespace kz {
@@ -19,17 +19,24 @@ struct SpeechDecoderSizes {
   std::size_t max_frames = 0;  ///< of one call
   std::size_t samples_per_frame = 0;
   std::size_t sample_rate = 0;  ///< Hz
-  std::size_t state_count = 0;
 };
 
 /// Turns frames of codes into sound, carrying its state from call to call: frames decoded in pieces of any size give the samples
-/// of one go. Method `decode` of speech_decoder.pte. Not thread-safe.
+/// of one go. Not thread-safe.
+///
+/// One method, or several that hand chunks on (parts of a decoder may be on an NPU). A method on an NPU takes chunks of exactly
+/// max_frames frames. A chunk that is not full yet is decoded with frames of code 0 behind its own, which no earlier frame hears;
+/// the next frames are decoded with it once more, from the states before it.
 class SpeechDecoder {
  public:
-  /// LoadFailed when the program's constants or method do not fit the contract.
-  static Result<std::unique_ptr<SpeechDecoder>> load(const Program& program);
+  /// `methods` in the order they are run; the first takes codes int64 or int32 [1, code_groups, frames], the last gives audio
+  /// [1, frames * samples_per_frame]. `fixed_frames`: they take max_frames frames, no fewer. LoadFailed when they do not fit the
+  /// sizes or each other.
+  static Result<std::unique_ptr<SpeechDecoder>> create(const SpeechDecoderSizes& sizes,
+                                                       std::vector<std::unique_ptr<Method>> methods, bool fixed_frames);
 
   const SpeechDecoderSizes& sizes() const { return sizes_; }
+  std::size_t state_count() const;
 
   /// Forgets all frames: the next one is the first of an utterance.
   void reset();
@@ -39,22 +46,25 @@ class SpeechDecoder {
   Status decode(Span<const int16_t> codes, Span<float> audio);
 
  private:
-  SpeechDecoder(const SpeechDecoderSizes& sizes, std::unique_ptr<Method> method);
+  using Segments = std::vector<std::unique_ptr<DecoderSegment>>;
 
-  Status check_method() const;
-  void allocate();
+  SpeechDecoder(const SpeechDecoderSizes& sizes, Segments segments, bool fixed_frames);
+
+  Status check_segments() const;
   Status check_codes(Span<const int16_t> codes) const;
   Status decode_pieces(Span<const int16_t> codes, Span<float> audio);
   Status decode_piece(Span<const int16_t> codes, Span<float> audio);
-  Status bind_states();
+  void set_code(std::size_t index, int16_t code);
+  void fill_codes(std::size_t frames);
+  Status run_segments(std::size_t frames);
 
   SpeechDecoderSizes sizes_;
-  std::unique_ptr<Method> method_;
-  std::vector<int64_t> codes_;  ///< [code_groups, frames]
-  std::vector<float> audio_;    ///< [max_frames * samples_per_frame]
-  /// States are read from one set of buffers and written to the other, which then trade places: nothing is copied.
-  std::vector<std::vector<float>> states_;
-  std::vector<std::vector<float>> next_states_;
+  Segments segments_;
+  bool fixed_frames_;
+  std::vector<int16_t> chunk_;        ///< [max_frames, code_groups]: frames of the current chunk
+  std::size_t pending_ = 0;           ///< frames of `chunk_` that were decoded, but not kept
+  std::vector<int64_t> wide_codes_;   ///< [code_groups, frames], for a first method that takes int64
+  std::vector<int32_t> short_codes_;  ///< the same for int32
 };
 
 }  // namespace kz
