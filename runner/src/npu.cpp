@@ -24,6 +24,7 @@ namespace et = ::executorch::runtime;
 constexpr char kQnnBackend[] = "QnnBackend";
 constexpr char kPerformanceMode[] = "qnn_runtime_htp_performance_mode";
 constexpr int kBurst = 2;  // QnnExecuTorchHtpPerformanceMode.kHtpBurst
+constexpr int kUnknown = -1;
 constexpr std::size_t kAlignment = 128;
 
 class SharedMemory final : public CacheMemory {
@@ -49,9 +50,16 @@ void set_npu_performance_mode() {
     return;
   }
   const et::Error error = et::set_option(kQnnBackend, options.view());
-  if (error != et::Error::Ok && error != et::Error::NotFound) {
-    log_message(LogLevel::Warning, "the NPU's backend refuses the performance mode (%s)", et::to_string(error));
+  if (error == et::Error::NotFound) {
+    return;  // no such backend in this runner
   }
+  et::BackendOptions<1> found;
+  int mode = kUnknown;
+  const bool is_told = error == et::Error::Ok && found.set_option(kPerformanceMode, kUnknown) == et::Error::Ok &&
+                       et::get_option(kQnnBackend, found.view()) == et::Error::Ok &&
+                       found.get_option(kPerformanceMode, mode) == et::Error::Ok;
+  log_message(is_told && mode == kBurst ? LogLevel::Debug : LogLevel::Warning, "performance mode of the NPU: %d, asked for %d",
+              mode, kBurst);
 }
 
 bool npu_is_emulated() {
