@@ -46,9 +46,9 @@ def _nearest(x: Array, entries: Array) -> NDArray[np.int64]:
     return nearest
 
 
-def _k_means(x: Array, count: int, rng: np.random.Generator) -> Array:
+def _k_means(x: Array, count: int, rounds: int, rng: np.random.Generator) -> Array:
     entries: Array = x[rng.choice(len(x), count, replace=False)].copy()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         nearest = _nearest(x, entries)
         sizes = np.bincount(nearest, minlength=count)
         sums = np.zeros_like(entries)
@@ -67,15 +67,15 @@ class Quantizer:
     entries: Array
 
     @staticmethod
-    def fit(frames: Array, seed: int = 0) -> Quantizer:
-        rng = np.random.default_rng(seed)
+    def fit(frames: Array, rounds: int = ROUNDS) -> Quantizer:
+        rng = np.random.default_rng(0)
         mean = frames.mean(0)
         _, directions = np.linalg.eigh(np.cov((frames - mean).T))
         basis = directions[:, ::-1][:, :WIDTH].astype(np.float32)
         rest: Array = (frames - mean) @ basis
         books = []
         for _ in SHAPE_CODEBOOKS:
-            books.append(_k_means(rest, ENTRIES, rng))
+            books.append(_k_means(rest, ENTRIES, rounds, rng))
             rest = (rest - books[-1][_nearest(rest, books[-1])]).astype(np.float32)
         return Quantizer(mean, basis, np.stack(books))
 
