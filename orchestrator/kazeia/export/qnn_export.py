@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast, get_args
+from typing import Any, Generic, NamedTuple, TypeVar, cast, get_args
+
+from torch.utils._pytree import tree_leaves
 
 from kazeia.bundle import Manifest
 from kazeia.checkpoint import Checkpoint
-from kazeia.export.calibration import Calibration, TalkerSample
+from kazeia.export.calibration import Calibration, Codes, TalkerSample
+from kazeia.export.decoder_stages import best_run, described, reason, try_stages
 from kazeia.export.layers import DecoderShape
+from kazeia.export.lowering import lower
 from kazeia.export.options import ExportOptions, NpuQuant, Placement
 from kazeia.export.progress import Progress
 from kazeia.export.qnn_cache import StaticCache
@@ -20,13 +24,26 @@ from kazeia.export.qnn_lowering import QnnTarget, load_qnn
 from kazeia.export.qnn_program import QnnSpec
 from kazeia.export.qnn_quality import Trial, build_tested
 from kazeia.export.qnn_quantize import Inputs, Recipe
+from kazeia.export.qnn_speech_decoder import place_decoder
 from kazeia.export.qnn_talker import RESULTS, talker_spec
 from kazeia.export.qnn_talker_frames import frame_steps
 from kazeia.export.quality_case import MEASURED_CALLS, Output
 from kazeia.export.quality_log import SPEECH_FRAMES, QualityLog
+from kazeia.export.speech_decoder import STAGES, Stage, speech_decoder_program
 from kazeia.quality import Quality
 
 Sample = TypeVar("Sample")
+Fed = TypeVar("Fed")
+
+
+ON_CPU = Placement("xnnpack", "fp32")
+
+
+class Made(NamedTuple):
+    """A finished program."""
+
+    content: bytes
+    placement: Placement
 
 
 class NpuExport:
@@ -56,10 +73,16 @@ class NpuExport:
             log.note("The emulator cannot load programs for a device: twins were emulated, lowered from the same graphs.")
         return log
 
-    def programs(self, model: str) -> dict[str, bytes]:
+    def programs(self, model: str) -> dict[str, Made]:
         """The programs that `model` becomes, by name."""
-        makers = {"talker": self._talker, "code_predictor": self._code_predictor}
-        return makers[model]()
+        if model == "speech_decoder":
+            return self._speech_decoder()
+        makers = {
+            "talker": (self._talker, self._options.talker),
+            "code_predictor": (self._code_predictor, self._options.code_predictor),
+        }
+        make, placement = makers[model]
+        return {name: Made(content, placement) for name, content in make().items()}
 
     def _talker(self) -> dict[str, bytes]:
         options, config = self._options, self._checkpoint.config.talker_config
@@ -100,6 +123,34 @@ class NpuExport:
         programs[steps.name] = self._build(steps, recipe, phrases, {"score": (scores,)})
         return programs
 
+    def _speech_decoder(self) -> dict[str, Made]:
+        """Stages that pass the gate go to the NPU (all of them, without a calibration to try them on), the others to the CPU."""
+        placement = self._options.speech_decoder
+        recipe = Recipe(_precision(placement))
+        phrases = _Phrases(self._calibration, Calibration.speech_decoder_samples)
+        on_npu = self._place_stages(recipe, phrases) if self._calibration else STAGES
+        if not on_npu:
+            return {
+                "speech_decoder": Made(lower(speech_decoder_program(self._checkpoint), "xnnpack", "fp32", self._progress), ON_CPU)
+            }
+        placed = place_decoder(self._checkpoint, on_npu)
+        spec, rest = placed.npu_spec(phrases), placed.cpu_spec()
+        states = range(1, 1 + len(tree_leaves(placed.example(placed.npu)[1])))
+        outputs = [Output("chunk", (0,)), *([Output("states", tuple(states))] if states else [])]
+        programs = {spec.name: Made(self._build(spec, recipe, phrases, {f"decode_{placed.npu}": outputs}), placement)}
+        if rest is not None:
+            programs[rest.name] = Made(lower(rest, "xnnpack", "fp32", self._progress), ON_CPU)
+        return programs
+
+    def _place_stages(self, recipe: Recipe, phrases: _Phrases[Codes]) -> tuple[Stage, ...]:
+        trials = try_stages(self._checkpoint, self._target, recipe, phrases, lambda: phrases.held_out(phrases), self._progress)
+        on_npu = best_run(trials, self._log.gates.fp16_db)
+        self._log.stages([described(trial, trial.stage in on_npu) for trial in trials])
+        for trial in trials:
+            if trial.stage not in on_npu:
+                self._log.note(reason(trial))
+        return on_npu
+
     def finish(self, folder: Path, manifest: Manifest) -> tuple[Quality, Manifest]:
         """Write the quality report of the bundle in `folder`, manifest included; the report, and the manifest with its files."""
         return self._log.finish(folder, manifest, self._progress)
@@ -139,7 +190,7 @@ class _Phrases(Generic[Sample]):
             return islice(self._samples(self._calibration.held_out()), 0, None, self._every)
         return self._samples(self._calibration.fitting())
 
-    def held_out(self, feed: Callable[[], Iterable[Inputs]]) -> Iterator[Inputs]:
+    def held_out(self, feed: Callable[[], Iterable[Fed]]) -> Iterator[Fed]:
         self._held_out = True
         try:
             yield from feed()

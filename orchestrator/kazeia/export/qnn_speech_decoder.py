@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kazeia.bundle import CONTRACT_VERSION
 from kazeia.checkpoint import Checkpoint
+from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.errors import ExportError
 from kazeia.export.calibration import Codes
 from kazeia.export.npu_decoder_layers import exchange_layers
@@ -21,7 +22,7 @@ from kazeia.export.program import Method, ProgramSpec
 from kazeia.export.qnn_program import QnnSpec
 from kazeia.export.qnn_quantize import Inputs
 from kazeia.export.speech_decoder import STAGES, Segment, SpeechDecoder, Stage, samples_per_frame
-from kazeia.export.streaming_layers import state_shapes
+from kazeia.export.streaming_layers import TensorSource, state_shapes
 
 CHUNK_FRAMES = 4
 """Frames of a chunk; the last stages need 13 MB a frame in float32, and what one operator needs must fit the NPU's own memory."""
@@ -72,7 +73,8 @@ class PlacedDecoder:
                 for number, segment in enumerate(self.segments[: index + 1]):
                     if number == index:
                         yield x, states[number]
-                    x, states[number] = segment(x, states[number])
+                    y, new = segment(x, states[number])
+                    x, states[number] = y.contiguous(), [state.contiguous() for state in new]
 
     def _codes(self, chunk: Codes) -> Tensor:
         """`[F, G]` to `[1, G, F]`, as wide as the first segment's place likes them."""
@@ -81,18 +83,28 @@ class PlacedDecoder:
 
 
 def place_decoder(checkpoint: Checkpoint, on_npu: Collection[Stage] = STAGES, frames: int = CHUNK_FRAMES) -> PlacedDecoder:
-    """Cut a checkpoint's speech decoder.
+    """Cut a checkpoint's speech decoder; see `cut_decoder`."""
+    codec = checkpoint.codec_config
+    return cut_decoder(
+        lambda name: checkpoint.codec_tensor(f"decoder.{name}"), codec.decoder_config, codec.output_sample_rate, on_npu, frames
+    )
+
+
+def cut_decoder(
+    tensor: TensorSource, config: CodecDecoderConfig, sample_rate: int, on_npu: Collection[Stage], frames: int
+) -> PlacedDecoder:
+    """Cut a speech decoder into what is before, on and behind the NPU.
+
+    Args:
+        tensor: gives the tensors below `decoder.`.
+        frames: of a chunk.
 
     Raises:
         ExportError: the stages for the NPU are none, or not neighbours.
     """
-    config = checkpoint.codec_config.decoder_config
     groups = _neighbours(on_npu)
-
-    def decoder() -> SpeechDecoder:
-        return SpeechDecoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, frames).eval()
-
-    exchanged, plain = exchange_layers(decoder()), decoder()
+    exchanged = exchange_layers(SpeechDecoder(tensor, config, frames).eval())
+    plain = SpeechDecoder(tensor, config, frames).eval()
     npu = next(index for index, group in enumerate(groups) if group[0] in on_npu)
     segments = tuple(
         Segment({stage: (exchanged if index == npu else plain).stages[stage] for stage in group}).eval()
@@ -104,7 +116,7 @@ def place_decoder(checkpoint: Checkpoint, on_npu: Collection[Stage] = STAGES, fr
         "codebook_size": config.codebook_size,
         "max_frames": frames,
         "samples_per_frame": samples_per_frame(config),
-        "sample_rate": checkpoint.codec_config.output_sample_rate,
+        "sample_rate": sample_rate,
         "segments": len(segments),
     }
     return PlacedDecoder(segments, npu, frames, constants)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -145,12 +145,12 @@ def _write_programs(
     for name, (build, placement) in builders.items():
         if placement.backend == "qnn":
             assert npu is not None
-            contents = npu.programs(name)
+            contents: Mapping[str, tuple[bytes, Placement]] = npu.programs(name)
         else:
-            contents = {name: _lowered(name, build, cast(CpuQuant, placement.quant), progress)}
-        for program, content in contents.items():
+            contents = {name: (_lowered(name, build, cast(CpuQuant, placement.quant), progress), placement)}
+        for program, (content, place) in contents.items():
             (folder / f"{program}.pte").write_bytes(content)
-            written[program] = Program(file=f"{program}.pte", backend=placement.backend, quant=placement.quant)
+            written[program] = Program(file=f"{program}.pte", backend=place.backend, quant=place.quant)
         del contents
         gc.collect()  # a model and its graphs are full of cycles
     return written
