@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from kazeia.checkpoint import Checkpoint
+from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import ExportError
 from kazeia.export.calibration import Codes
 from kazeia.export.npu_decoder_layers import HalfPeriodSnake
-from kazeia.export.qnn_speech_decoder import PlacedDecoder, place_decoder
+from kazeia.export.qnn_lowering import QnnTarget
+from kazeia.export.qnn_program import build
+from kazeia.export.qnn_quantize import Recipe
+from kazeia.export.qnn_speech_decoder import PlacedDecoder, cut_decoder, place_decoder
+from kazeia.export.quality_measures import sqnr_db
 from kazeia.export.speech_decoder import STAGES, SpeechDecoder, Stage
 from kazeia.export.streaming_layers import Snake, state_shapes
+from tests.export.codec_oracle import decoder_config, decoder_weights
 
 FRAMES = 2
 TOLERANCE = 1e-4
@@ -84,3 +91,20 @@ def test_a_snake_may_turn_often() -> None:
     snake = Snake(torch.tensor([0.0, 3.0]), torch.tensor([0.0, 1.0]))
     x = torch.linspace(-20, 20, 200).view(1, 2, 100, 1)
     torch.testing.assert_close(HalfPeriodSnake(snake)(x), snake(x), atol=2e-3, rtol=0)
+
+
+def test_every_stage_comes_out_well_in_the_emulator() -> None:
+    """All in one method, chunk after chunk with the emulator's own states."""
+    config = decoder_config()
+    weights = decoder_weights(config)
+    codec = msgspec.convert(config, CodecDecoderConfig)
+    placed = cut_decoder(lambda name: weights[name].clone(), codec, 24000, STAGES, FRAMES)
+    built = build(placed.npu_spec(), QnnTarget("SM8750", for_emulator=True), Recipe("fp16"))
+    phrase = np.random.default_rng(1).integers(0, codec.codebook_size, (3 * FRAMES, 16)).astype(np.int16)
+    states, got, want = None, [], []
+    for codes, float_states in placed.inputs(0, [phrase]):
+        with torch.no_grad():
+            want.append(placed.segments[0](codes, float_states)[0])
+        samples, *states = built.emulated("decode_0", (codes, states or float_states))
+        got.append(samples)
+    assert sqnr_db(torch.cat(got, 1).numpy(), torch.cat(want, 1).numpy()) > 40

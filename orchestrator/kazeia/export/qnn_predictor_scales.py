@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import getitem
 
 import torch
@@ -32,12 +33,18 @@ def keep_cache_symmetric(graph: torch.fx.GraphModule) -> None:
         matrix = product.args[1] if product.target == torch.ops.aten.matmul.default else None
         if not isinstance(matrix, torch.fx.Node):
             continue
-        parts = matrix.args[0] if matrix.target == torch.ops.aten.cat.default else []
-        known = next((scales[part] for part in parts if part in scales), None)  # type: ignore[union-attr]
+        parts = _joined(matrix)
+        known = next((scales[part] for part in parts if part in scales), None)
         if known is not None:
-            _annotate(matrix, dict.fromkeys(parts, known), known)  # type: ignore[union-attr]
+            _annotate(matrix, dict.fromkeys(parts, known), known)
         scales[matrix] = known or SharedQuantizationSpec((matrix, product))
         product.meta[_ANNOTATION].input_qspec_map[matrix] = known or _SYMMETRIC
+
+
+def _joined(matrix: torch.fx.Node) -> list[torch.fx.Node]:
+    """What a matrix was concatenated from."""
+    parts = matrix.args[0] if matrix.target == torch.ops.aten.cat.default else []
+    return [part for part in parts if isinstance(part, torch.fx.Node)] if isinstance(parts, Sequence) else []
 
 
 def rank_as_stored(graph: torch.fx.GraphModule) -> None:

@@ -175,7 +175,7 @@ class Segment(nn.Module):
 
     def __init__(self, stages: Mapping[Stage, nn.Module]) -> None:
         super().__init__()
-        self.stages = nn.ModuleDict(stages)
+        self.stages = nn.ModuleDict(dict(stages.items()))
 
     def forward(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """What the stages make of a chunk.
