@@ -118,6 +118,9 @@ Status StaticPass::run(Span<const float> embeds) {
   }
   const PassRows pass{rows, shape_.tokens, cache_.used(), cache_.past() + shape_.tokens};
   fill_embeds(embeds, {embeds_.data(), shape_.tokens * shape_.width});
+  for (std::size_t row = 0; row < pass.pad(); ++row) {
+    std::copy_n(embeds.begin(), shape_.width, embeds_.begin() + static_cast<std::ptrdiff_t>(row * shape_.width));
+  }
   fill_positions(pass, positions_.data());
   fill_mask(pass, shape_.mask_value, mask_.data());
   KZ_TRY(method_->execute());

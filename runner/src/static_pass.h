@@ -27,7 +27,8 @@ struct StaticPassShape {
 ///            past keys x L [1, KV, H, P], past values x L [1, KV, P, H], of any element type
 ///   outputs  results float32 [1, width] of the last row, new keys x L [1, KV, H, T], new values x L [1, KV, T, H]
 ///
-/// Fewer than T rows are right-aligned, as in TransformerPass. Nothing allocates after creation. Not thread-safe.
+/// Fewer than T rows are right-aligned, as in TransformerPass; pad rows repeat the first row, as a norm of nothing but zeros is
+/// noise on the HTP. Nothing allocates after creation. Not thread-safe.
 class StaticPass {
  public:
   /// Length P and element size of the past that `method` reads. LoadFailed when its shape is another.

@@ -67,6 +67,12 @@ const std::vector<float> kOneRow{7, 8};
 
 }  // namespace
 
+TEST(pad_rows_repeat_the_first_row) {
+  Fixture f;
+  CHECK(f.pass->run({kThreeRows.data(), 4}).ok());
+  CHECK_EQUAL(std::vector<float>(f.method->input(0), f.method->input(0) + 6), (std::vector<float>{1, 2, 1, 2, 3, 4}));
+}
+
 TEST(unused_positions_are_masked_and_new_ones_stored) {
   Fixture f;
   CHECK(f.pass->run(kOneRow).ok());

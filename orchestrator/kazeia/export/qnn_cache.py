@@ -41,8 +41,9 @@ class StaticCache:
 
     def inputs(self, embeds: Tensor, tokens: int) -> Inputs:
         """Arguments of `StaticStack.forward` for `embeds` `[rows, D]`, right-aligned in a chunk of `tokens`: pad rows come first,
-        see only themselves and are seen by nobody. The cache is not copied."""
-        rows, width = embeds.shape
+        see only themselves and are seen by nobody. They repeat the first row, as a norm of nothing but zeros is noise on the HTP.
+        The cache is not copied."""
+        rows = len(embeds)
         pad = tokens - rows
         positions = torch.zeros(tokens, dtype=torch.int32)
         positions[pad:] = torch.arange(self.used, self.used + rows)
@@ -51,7 +52,7 @@ class StaticCache:
         keep[:, self.past :] = torch.eye(tokens, dtype=torch.bool)
         keep[pad:, self.past + pad :] = torch.ones(rows, rows, dtype=torch.bool).tril()
         mask = torch.where(keep, 0.0, MASK_VALUE)[None]
-        chunk = torch.cat([torch.zeros(pad, width), embeds])[None]
+        chunk = torch.cat([embeds[:1].expand(pad, -1), embeds])[None]
         return chunk, positions, mask, self._keys, self._values
 
     def append(self, new_k: Sequence[Tensor], new_v: Sequence[Tensor], rows: int) -> None:
