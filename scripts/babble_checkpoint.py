@@ -1,4 +1,4 @@
-"""The checkpoint behind the built-in bundle and the golden files: `kz checkpoint random`, made to stop talking soon."""
+"""The checkpoint behind the bundle of the tests and the golden files: `kz checkpoint random`, made to stop talking soon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EOS_GAIN_EXPONENT = 1
 BF16_EXPONENT_UNIT = 1 << 7
 
 
-def write_builtin_checkpoint(folder: Path) -> None:
+def write_babble_checkpoint(folder: Path) -> None:
     """Write the checkpoint; the same bytes every time."""
     write_random_checkpoint(folder, size="tiny", kind="base", seed=SEED)
     config = json.loads((folder / "config.json").read_text())["talker_config"]

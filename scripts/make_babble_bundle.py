@@ -1,6 +1,6 @@
-"""Remake `orchestrator/kazeia/data/builtin`, the tiny random bundle inside the package.
+"""Remake `tests/support/babble`, the tiny random bundle of the tests.
 
-    python -m scripts.make_builtin_bundle
+    python -m scripts.make_babble_bundle
 
 Needs `pip install -e '.[export]'`. The weights follow from a seed, so the same versions give the same speech.
 """
@@ -19,18 +19,18 @@ from kazeia.export.options import ExportOptions
 from kazeia.export.service import export_bundle
 from kazeia.files import sha256, write_atomically
 from kazeia.voices import Voice, encode_voice
-from scripts.builtin_checkpoint import write_builtin_checkpoint
+from scripts.babble_checkpoint import write_babble_checkpoint
 
 VOICE_SEED = 1
-TARGET = Path(__file__).parents[1] / "orchestrator" / "kazeia" / "data" / "builtin"
+TARGET = Path(__file__).parents[1] / "tests" / "support" / "babble"
 NOTICE = "this bundle is a tiny random stand-in: it babbles; export a real checkpoint to hear words (see README)"
 VOICES = ("babble", "murmur")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as work:
-        checkpoint, bundle = Path(work) / "builtin", Path(work) / "bundle"
-        write_builtin_checkpoint(checkpoint)
+        checkpoint, bundle = Path(work) / "babble", Path(work) / "bundle"
+        write_babble_checkpoint(checkpoint)
         export_bundle(checkpoint, bundle, ExportOptions(quant="fp32"))
         add_voices(bundle)
         shutil.rmtree(TARGET, ignore_errors=True)

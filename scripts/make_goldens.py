@@ -1,4 +1,4 @@
-"""Remake `tests/golden/builtin.npz`: what the reference says with the built-in checkpoint, greedily.
+"""Remake `tests/golden/babble.npz`: what the reference says with the checkpoint of the tests, greedily.
 
     python -m scripts.make_goldens
 
@@ -13,22 +13,22 @@ from pathlib import Path
 import numpy as np
 
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN
 from kazeia.voices import default_voice
-from scripts.builtin_checkpoint import write_builtin_checkpoint
+from scripts.babble_checkpoint import write_babble_checkpoint
 from tests.parity.reference import load_reference, reference
+from tests.support.bundles import BABBLE
 
-TARGET = Path(__file__).parents[1] / "tests" / "golden" / "builtin.npz"
+TARGET = Path(__file__).parents[1] / "tests" / "golden" / "babble.npz"
 TEXT = "Bonjour, it is 8 o'clock – 你好!"
 FRAMES = 60
 SAMPLE_RATE = 24000
 
 
 def main() -> None:
-    bundle = Bundle.open(BUILTIN)
+    bundle = Bundle.open(BABBLE)
     with tempfile.TemporaryDirectory() as work:
-        checkpoint = Path(work) / "builtin"
-        write_builtin_checkpoint(checkpoint)
+        checkpoint = Path(work) / "babble"
+        write_babble_checkpoint(checkpoint)
         model = load_reference(checkpoint)
     codes = greedy_codes(model, bundle)
     (samples,), _ = model.model.speech_tokenizer.decode([{"audio_codes": codes}])

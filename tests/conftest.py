@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bundles import write_fake_bundle
+from kazeia import bundle_choice
+from tests.support.bundles import BABBLE, write_fake_bundle
 from tests.support.command import Kz
 
 RACING = ("tests/devices/", "tests/serve/", "tests/test_support_", "tests/test_batch_", "tests/test_dask_", "tests/test_speak")
@@ -21,11 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def kz_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty `$KZ_HOME`, and no other Kazeia variables from outside."""
+    """An empty `$KZ_HOME`, the tests' own bundle for the built-in one, and no other Kazeia variables from outside."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("KZ_HOME", str(folder))
     for name in ("KZ_BUNDLE", "KZ_DEVICE", "KZ_RUNNER", "KZ_TRACEBACK"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(bundle_choice, "BUILTIN", BABBLE)
     return folder
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
-from tests.support.bundles import fake_model, write_fake_bundle
+from tests.support.bundles import BABBLE, fake_model, write_fake_bundle
 from tests.support.command import Kz
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the built-in bundle to damage."""
-    return Path(shutil.copytree(BUILTIN, tmp_path / "copy"))
+    return Path(shutil.copytree(BABBLE, tmp_path / "copy"))
 
 
 def refused(kz: Kz, output: Path, *arguments: object) -> str:
@@ -70,7 +69,7 @@ def test_a_folder_that_is_no_bundle(kz: Kz, tmp_path: Path, monkeypatch: pytest.
 def test_a_voice_of_the_wrong_width(kz: Kz, tmp_path: Path) -> None:
     np.save(tmp_path / "wide.npy", np.ones(77, np.float32))
     message = refused(kz, tmp_path / "a.wav", "Hi.", "--voice", tmp_path / "wide.npy")
-    assert "voice 'wide' has 77 numbers, builtin needs" in message
+    assert "voice 'wide' has 77 numbers, babble needs" in message
 
 
 def test_an_unknown_voice(kz: Kz, tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_an_unknown_speaker(kz: Kz, tmp_path: Path) -> None:
 
 
 def test_a_speaker_for_a_base_model(kz: Kz, tmp_path: Path) -> None:
-    assert "builtin has no built-in speakers; use --voice" in refused(kz, tmp_path / "a.wav", "Hi.", "--speaker", "ryan")
+    assert "babble has no built-in speakers; use --voice" in refused(kz, tmp_path / "a.wav", "Hi.", "--speaker", "ryan")
 
 
 def test_instruct_on_a_06b_model_is_ignored_with_a_warning(kz: Kz, tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_an_unknown_device(kz: Kz, tmp_path: Path) -> None:
 def test_codes_of_another_shape_do_not_decode(kz: Kz, tmp_path: Path, shape: tuple[int, int]) -> None:
     np.save(tmp_path / "x.npy", np.zeros(shape, np.int16))
     message = kz.fails("decode", tmp_path / "x.npy", "-o", tmp_path / "a.wav")
-    assert f"holds {list(shape)} codes up to 0; builtin takes [frames, 16] below" in message
+    assert f"holds {list(shape)} codes up to 0; babble takes [frames, 16] below" in message
 
 
 def test_codes_beyond_the_codebook_do_not_decode(kz: Kz, tmp_path: Path) -> None:

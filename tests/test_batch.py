@@ -15,13 +15,13 @@ from kazeia import batch_report
 from kazeia.batch import speak_list
 from kazeia.batch_index import Index
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import VoiceError
 from kazeia.phrase_tasks import Outcome, Preparer, Task, derived_seed
 from kazeia.phrases import Phrase, PhraseList
 from kazeia.synthesis import Options, Synthesizer
 from kazeia.voices import Voice, save_voice
 from tests.support.batches import LINES, batch, index_of, out, phrases, sounds, spoken, write, write_objects
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 __all__ = ["out", "phrases"]
@@ -116,13 +116,13 @@ def test_another_option_means_another_result(kz: Kz, phrases: Path, out: Path, o
 
 
 def tasks_of(phrases: Path, options: Options) -> list[Task]:
-    preparer = Preparer(Bundle.open(BUILTIN), options)
+    preparer = Preparer(Bundle.open(BABBLE), options)
     with PhraseList(phrases) as opened:
         return [preparer.task(phrase) for phrase in opened]
 
 
 def test_a_voice_of_the_same_name_but_another_sound_means_another_result(kz: Kz, tmp_path: Path, out: Path) -> None:
-    width = Bundle.open(BUILTIN).manifest.model.speaker_embedding_size
+    width = Bundle.open(BABBLE).manifest.model.speaker_embedding_size
     objects = write_objects(tmp_path / "a.jsonl", {"text": "Bonjour.", "voice": "me"}, {"text": "Bonsoir."})
     for value in (0.01, 0.03):
         save_voice(Voice("me", np.full(width, value, np.float32)))
@@ -211,7 +211,7 @@ def test_tasks_are_made_as_they_are_asked_for_and_results_are_on_the_disk_at_onc
             yield Outcome(task, "failed", None, "no", (), 0)
 
     with PhraseList(write(tmp_path / "a.txt", *(f"{n}." for n in range(200)))) as opened, Index(tmp_path / "out") as index:
-        speak_list(opened, opened.survey(), index, Counting(Bundle.open(BUILTIN)), speaking, lambda _: None)  # type: ignore[arg-type]
+        speak_list(opened, opened.survey(), index, Counting(Bundle.open(BABBLE)), speaking, lambda _: None)  # type: ignore[arg-type]
 
 
 def test_the_report_is_one_page_with_everything_in_it(kz: Kz, tmp_path: Path, out: Path) -> None:

@@ -19,12 +19,12 @@ import pytest
 
 from kazeia import batch_devices, phrase_tasks
 from kazeia.batch_index import Index, Record
-from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import DeviceError, RunnerError
 from kazeia.phrase_tasks import derived_seed, retry_seed
 from kazeia.phrases import Phrase
 from kazeia.synthesis import Speech, Synthesizer
 from tests.support.batches import LINES, batch, index_of, out, phrases, sounds, spoken, write, write_objects
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 __all__ = ["out", "phrases"]
@@ -265,7 +265,7 @@ def test_ctrl_c_leaves_what_is_done_and_no_runner_and_a_rerun_goes_on(kz: Kz, tm
 
 
 def test_an_opening_that_fails_closes_the_others() -> None:
-    opened = Synthesizer(BUILTIN, "local")
+    opened = Synthesizer(BABBLE, "local")
 
     def fail() -> Synthesizer:
         raise RunnerError("no")

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
 from kazeia.files import sha256
 from tests.support.adb import Adb
 from tests.support.adbd import Adbd
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 from tests.support.fixtures import MakeSandbox, adb, adbd, client_home, devices_end, make_adbd, make_sandbox
 from tests.support.sandbox import HOST_CPU, Sandbox
@@ -63,7 +63,7 @@ class Batch:
 
     def __init__(self, phrases: Path, folder: Path, *options: str) -> None:
         self.folder = folder
-        arguments = ["batch", str(phrases), "-o", str(folder), "--bundle", str(BUILTIN), "--json", *options]
+        arguments = ["batch", str(phrases), "-o", str(folder), "--bundle", str(BABBLE), "--json", *options]
         self._log = folder.with_suffix(".log").open("ab")
         self._command = [sys.executable, "-c", "from kazeia.cli import main; main()", *arguments]
 
@@ -136,7 +136,7 @@ def test_kills_here(phrases: Path, tmp_path: Path) -> None:
 
 def test_kills_with_a_tablet(kz: Kz, adb: Adb, adbd: Adbd, phrases: Path, tmp_path: Path) -> None:
     name = f"adb:{adbd.serial}"
-    assert kz("deploy", BUILTIN, "--device", name).status == 0
+    assert kz("deploy", BABBLE, "--device", name).status == 0
     undisturbed = Batch(phrases, tmp_path / "whole", "--devices", "local")
     undisturbed.run()
 

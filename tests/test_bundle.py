@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN, choose_bundle, remember_bundle
+from kazeia.bundle_choice import choose_bundle, remember_bundle
 from kazeia.errors import BundleError
-from tests.support.bundles import CODEBOOK, GROUPS, HIDDEN, VOCAB, edit_manifest, write_fake_bundle
+from tests.support.bundles import BABBLE, CODEBOOK, GROUPS, HIDDEN, VOCAB, edit_manifest, write_fake_bundle
 
 
 def test_tables_are_read_as_the_manifest_says(fake_bundle: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_file_outside_the_folder_is_refused(fake_bundle: Path) -> None:
 
 
 def test_the_bundle_used_is_given_then_named_then_last_then_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_bundle(None) == BUILTIN
+    assert choose_bundle(None) == BABBLE
     last = write_fake_bundle(tmp_path / "last")
     remember_bundle(last)
     assert choose_bundle(None) == last
@@ -130,4 +130,4 @@ def test_the_bundle_used_is_given_then_named_then_last_then_built_in(tmp_path: P
 
 def test_a_last_bundle_that_is_gone_is_not_used(tmp_path: Path) -> None:
     remember_bundle(tmp_path / "gone")
-    assert choose_bundle(None) == BUILTIN
+    assert choose_bundle(None) == BABBLE

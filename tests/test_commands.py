@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from kazeia.bundle_choice import BUILTIN
-from tests.support.bundles import fake_model, write_fake_bundle
+from tests.support.bundles import BABBLE, fake_model, write_fake_bundle
 from tests.support.command import Kz
 from tests.test_speak import RESULT_KEYS
 
@@ -19,7 +18,7 @@ from tests.test_speak import RESULT_KEYS
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
     """A second and a half that is no silence."""
-    golden = np.load(Path(__file__).parent / "golden" / "builtin.npz")["recording"]
+    golden = np.load(Path(__file__).parent / "golden" / "babble.npz")["recording"]
     path = tmp_path / "VOICE.WAV"
     soundfile.write(path, golden[:36000], 24000, format="WAV")
     return path
@@ -85,16 +84,16 @@ def test_a_model_without_a_speaker_encoder_makes_no_voice(kz: Kz, tmp_path: Path
 
 
 def test_bundle_info_shows_and_verifies(kz: Kz) -> None:
-    outcome = kz("bundle", "info", BUILTIN, "--verify")
+    outcome = kz("bundle", "info", BABBLE, "--verify")
     assert "talker: xnnpack fp32" in outcome.out
     assert "SHA-256 verified" in outcome.out
-    manifest = kz("bundle", "info", BUILTIN, "--json").json
+    manifest = kz("bundle", "info", BABBLE, "--json").json
     assert manifest["contract"] == 1
-    assert {file["name"] for file in manifest["files"]} == {path.name for path in BUILTIN.iterdir()} - {"manifest.json"}
+    assert {file["name"] for file in manifest["files"]} == {path.name for path in BABBLE.iterdir()} - {"manifest.json"}
 
 
 def test_bundle_info_finds_a_changed_file(kz: Kz, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(BUILTIN, tmp_path / "copy"))
+    copy = Path(shutil.copytree(BABBLE, tmp_path / "copy"))
     (copy / "tokenizer.json").write_bytes((copy / "tokenizer.json").read_bytes()[:-1] + b" ")
     assert "tokenizer.json was changed after the export" in kz.fails("bundle", "info", copy, "--verify")
 

@@ -16,12 +16,12 @@ import pytest
 
 from kazeia import dask_batch
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import BundleError
 from kazeia.phrase_tasks import Preparer
 from kazeia.phrases import Phrase
 from kazeia.voices import read_voice, save_voice
 from tests.support.adb import free_port
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 START_TIMEOUT_S = 90
@@ -98,7 +98,7 @@ def test_a_cluster_gives_what_this_machine_gives(kz: Kz, cluster: Cluster, phras
 
 
 def test_voices_of_this_machine_and_failures_travel(kz: Kz, cluster: Cluster, tmp_path: Path) -> None:
-    voice = next(iter(BUILTIN.glob("*.voice")))
+    voice = next(iter(BABBLE.glob("*.voice")))
     save_voice(read_voice(voice))
     name = read_voice(voice).name
     lines = [{"text": "Un.", "voice": name}, {"text": "..."}, {"text": "Deux.", "voice": "nobody"}, {"text": "x" * 9000}]
@@ -134,7 +134,7 @@ def test_a_worker_that_is_killed_loses_nothing(kz: Kz, cluster: Cluster, phrases
 
 
 def test_another_bundle_on_the_workers_is_refused(cluster: Cluster) -> None:
-    task = Preparer(Bundle.open(BUILTIN)).task(Phrase(text="Un."))
+    task = Preparer(Bundle.open(BABBLE)).task(Phrase(text="Un."))
     with pytest.raises(BundleError, match="has another bundle at"):
         list(dask_batch.Cluster(cluster.address, None, "0" * 64).speak(iter([task])))
 

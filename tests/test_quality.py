@@ -11,6 +11,7 @@ from kazeia.bundle import Bundle
 from kazeia.errors import BundleError
 from kazeia.files import sha256
 from kazeia.quality import (
+    ENOUGH_CALLS,
     QUALITY_NAME,
     Agreement,
     DecoderQuality,
@@ -138,3 +139,18 @@ def test_a_broken_report_is_named(npu_bundle: Path) -> None:
     edit_manifest(npu_bundle, files=manifest["files"])
     with pytest.raises(BundleError, match=r"quality\.json is not valid: .*; export the bundle again"):
         read_quality(Bundle.open(npu_bundle))
+
+
+def test_the_documented_gates_are_the_real_ones() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "quality.md").read_text(encoding="utf-8")
+    gates, enough = Gates(), f"{ENOUGH_CALLS} calls or more"
+    for row in (
+        f"| float to quantised, each output | {gates.quantized_db:g} dB or more |",
+        f"| quantised to emulated, each output | {gates.lowered_db:g} dB or more |",
+        f"| float to emulated, each output of an fp16 program | {gates.fp16_db:g} dB or more |",
+        f"| codebook 0, teacher-forced ({enough}) | {100 * gates.first_agreement:g} % or more stay the same |",
+        f"| other codebooks, teacher-forced, mean ({enough}) | {100 * gates.other_agreement:g} % or more stay the same |",
+        f"| speech decoder: log-mel distance; level | {gates.decoder_log_mel_db:g} dB or less; within {gates.level_db:g} dB |",
+        f"| end of free speech, mean | {gates.eos_frames} frames or less away |",
+    ):
+        assert row in page, row

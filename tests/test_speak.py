@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 RESULT_KEYS = {
@@ -50,7 +50,7 @@ def test_the_result_as_json_has_every_key_and_agrees_with_the_files(kz: Kz, tmp_
     with wave.open(str(output)) as file:
         assert file.getnframes() == 1920 * result["frames"]
     assert result["audio_s"] == pytest.approx(0.08 * result["frames"])
-    assert (result["stop_reason"], result["seed"], result["device"], result["bundle"]) == ("eos", 1, "local", str(BUILTIN))
+    assert (result["stop_reason"], result["seed"], result["device"], result["bundle"]) == ("eos", 1, "local", str(BABBLE))
     assert 0 < result["first_audio_ms"] <= result["total_ms"]
     assert result["kv_copied_bytes"] >= 0
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
 from kazeia.devices.adb import AdbDevice
 from kazeia.devices.adb_server import AdbServer
 from kazeia.devices.choice import choose_remote
 from kazeia.devices.remote import RemoteDevice
 from tests.support.adbd import Adbd
+from tests.support.bundles import BABBLE
 from tests.support.fixtures import MakeSandbox, adb, adbd, client_home, devices_end, make_adbd, make_sandbox, make_sshd, sshd
 from tests.support.sandbox import HOST_CPU, Sandbox
 from tests.support.sshd import Sshd
@@ -86,5 +86,5 @@ class speaking_bundle:
     def __init__(self) -> None:
         from kazeia.bundle import read_manifest
 
-        self.folder = BUILTIN
-        self.width = read_manifest(BUILTIN).model.speaker_embedding_size
+        self.folder = BABBLE
+        self.width = read_manifest(BABBLE).model.speaker_embedding_size

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kazeia.building import runner_source
-from kazeia.bundle_choice import BUILTIN
 from kazeia.elf import read_elf
 from tests.support.adbd import Adbd
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 from tests.support.needs import unavailable
 from tests.support.sandbox import TABLET, Sandbox
@@ -56,12 +56,12 @@ def test_the_arm_runner_gives_the_same_codes_as_this_machine(
 ) -> None:
     sandbox.need_aarch64()
     device = f"adb:{adbd.serial}"
-    deployed = kz("deploy", BUILTIN, "--device", device, "--runner", arm_runner, "--json")
+    deployed = kz("deploy", BABBLE, "--device", device, "--runner", arm_runner, "--json")
     assert deployed.status == 0, deployed
     codes = {}
     for name in ("local", device):
         path = tmp_path / f"{len(codes)}.npy"
-        options = ["--bundle", BUILTIN, "--seed", 5, "--codes-out", path, "-o", tmp_path / "a.wav", "--max-frames", 25]
+        options = ["--bundle", BABBLE, "--seed", 5, "--codes-out", path, "-o", tmp_path / "a.wav", "--max-frames", 25]
         outcome = kz("speak", "Bonjour, toi.", "--device", name, *options)
         assert outcome.status in (0, 12), outcome
         codes[name] = np.load(path)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from kazeia import doctor, qnn_sdk
-from kazeia.bundle_choice import BUILTIN
 from kazeia.known_faults import FAULTS, find_fault
 from tests.support.adbd import Adbd
-from tests.support.bundles import edit_manifest
+from tests.support.bundles import BABBLE, edit_manifest
 from tests.support.command import Kz
 from tests.support.sandbox import Sandbox
 
@@ -25,7 +24,7 @@ DEVICE_CHECKS = [
 
 def checks(kz: Kz, *options: object) -> dict[str, dict[str, Any]]:
     """The checks by name; the exit status must agree with them."""
-    outcome = kz("doctor", "--bundle", BUILTIN, "--json", *options)
+    outcome = kz("doctor", "--bundle", BABBLE, "--json", *options)
     result = json.loads(outcome.out)
     bad = [check["name"] for check in result["checks"] if check["result"] == "bad"]
     assert result["ok"] == (not bad)
@@ -40,7 +39,7 @@ def test_every_check_of_this_machine_is_made(kz: Kz, adbd: Adbd) -> None:
 
 
 def test_a_deployed_device_has_nothing_bad(kz: Kz, device_name: str) -> None:
-    assert kz("deploy", BUILTIN, "--device", device_name).status == 0
+    assert kz("deploy", BABBLE, "--device", device_name).status == 0
     found = checks(kz, "--device", device_name)
     assert list(found) == HOST_CHECKS + DEVICE_CHECKS
     assert [name for name in DEVICE_CHECKS if found[name]["result"] != "ok"] == []
@@ -54,7 +53,7 @@ def test_a_device_without_a_deployment_says_how_to_deploy(kz: Kz, device_name: s
 
 def test_a_changed_file_on_the_device_is_found(kz: Kz, adbd: Adbd, sandbox: Sandbox) -> None:
     device = f"adb:{adbd.serial}"
-    assert kz("deploy", BUILTIN, "--device", device).status == 0
+    assert kz("deploy", BABBLE, "--device", device).status == 0
     (blob,) = sandbox.path("/data/local/tmp/kazeia").glob("deployments/*/bundle/talker.pte")
     blob.write_bytes(b"x" + blob.read_bytes()[1:])
     assert "were changed after the deployment" in checks(kz, "--device", device)["deployment"]["detail"]
@@ -73,7 +72,7 @@ def test_a_changed_file_on_the_device_is_found(kz: Kz, adbd: Adbd, sandbox: Sand
 )
 def test_the_last_runs_log_is_understood(kz: Kz, adbd: Adbd, sandbox: Sandbox, log: str, status: str, detail: str) -> None:
     device = f"adb:{adbd.serial}"
-    assert kz("deploy", BUILTIN, "--device", device).status == 0
+    assert kz("deploy", BABBLE, "--device", device).status == 0
     run = sandbox.path("/data/local/tmp/kazeia") / "runs" / "1"
     run.mkdir(parents=True)
     (run / "log").write_text(log)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import torch
 
-from kazeia.bundle_choice import BUILTIN
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import ExportError
@@ -26,8 +25,9 @@ from kazeia.export.calibration_run import PHRASES, calibrate
 from kazeia.export.talker import Talker
 from kazeia.files import sha256
 from kazeia.phrases import PhraseList
-from scripts.builtin_checkpoint import write_builtin_checkpoint
+from scripts.babble_checkpoint import write_babble_checkpoint
 from tests.export.export_oracles import causal_mask
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 TEXTS = ("Bonjour.", "Hello you!", "Eins, zwei, drei?", "Да.", "Ciao.", "Olá.")
@@ -37,7 +37,7 @@ TEXTS = ("Bonjour.", "Hello you!", "Eins, zwei, drei?", "Да.", "Ciao.", "Olá.
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the built-in bundle was exported from."""
     folder = tmp_path_factory.mktemp("checkpoint") / "builtin"
-    write_builtin_checkpoint(folder)
+    write_babble_checkpoint(folder)
     return folder
 
 
@@ -61,7 +61,7 @@ def place_fp32_bundle(folder: Path, checkpoint: Path) -> None:
     from kazeia.checkpoint.identity import checkpoint_sha256
     from kazeia.export.calibration import FORMAT, Index, Settings
 
-    shutil.copytree(BUILTIN, folder / "fp32")
+    shutil.copytree(BABBLE, folder / "fp32")
     identity = checkpoint_sha256(Checkpoint.open(checkpoint))
     write_index(folder, Index(FORMAT, __version__, "builtin", identity, Settings("", None), 0, []))
 
@@ -120,7 +120,7 @@ def test_recorded_frames_are_what_kz_speak_says_with_the_same_seed(
     calibrated: Path, voice: str, tmp_path: Path, kz: Kz, checkpoint: Path
 ) -> None:
     one = Calibration.open(calibrated, Checkpoint.open(checkpoint)).recorded[0]
-    options = ("--bundle", BUILTIN, "--voice", voice, "--seed", one.seed, "--max-frames", 12, "--codes-out", tmp_path / "c.npy")
+    options = ("--bundle", BABBLE, "--voice", voice, "--seed", one.seed, "--max-frames", 12, "--codes-out", tmp_path / "c.npy")
     kz("speak", one.text, "-o", tmp_path / "a.wav", *options)
     assert np.array_equal(np.load(tmp_path / "c.npy"), read_recording(calibrated / one.file).codes)
 
@@ -226,7 +226,7 @@ def test_the_fp32_models_are_exported_first(
 
     def export(path: Path, output: Path, options: object, progress: object) -> None:
         exported.append((path, options))
-        shutil.copytree(BUILTIN, output)
+        shutil.copytree(BABBLE, output)
 
     monkeypatch.setattr(service, "export_bundle", export)
     (tmp_path / "c").mkdir()

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kazeia.bundle import MANIFEST_NAME, Bundle, read_manifest
-from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import RunnerError
 from kazeia.export.calibration import Calibration, Recorded
 from kazeia.export.calibration_run import calibrate
@@ -18,8 +17,9 @@ from kazeia.export.quality_log import QualityLog
 from kazeia.export.quality_speech import SpeechTest
 from kazeia.files import sha256
 from kazeia.quality import QUALITY_NAME, REPORT_NAME, Fault, read_quality
-from scripts.builtin_checkpoint import write_builtin_checkpoint
+from scripts.babble_checkpoint import write_babble_checkpoint
 from tests.export.test_calibration import place_fp32_bundle
+from tests.support.bundles import BABBLE
 
 FRAMES = 30
 
@@ -27,7 +27,7 @@ FRAMES = 30
 @pytest.fixture(scope="module")
 def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
     root = tmp_path_factory.mktemp("speech")
-    write_builtin_checkpoint(root / "checkpoint")
+    write_babble_checkpoint(root / "checkpoint")
     (root / "phrases.txt").write_text("Hello.\nWhat?\nNo!\n")
     np.save(root / "v.npy", np.random.default_rng(0).standard_normal(64, np.float32))
     (root / "calibration").mkdir()
@@ -38,7 +38,7 @@ def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(BUILTIN, tmp_path / "bundle"))
+    return Path(shutil.copytree(BABBLE, tmp_path / "bundle"))
 
 
 def damage(bundle: Path, name: str) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
 from tests.serve.scripted import Scripted
 from tests.serve.service import Service
+from tests.support.bundles import BABBLE
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The real runner and the built-in bundle."""
-    with Service(tmp_path_factory.mktemp("home"), "--bundle", BUILTIN, "--device", "local") as running:
+    with Service(tmp_path_factory.mktemp("home"), "--bundle", BABBLE, "--device", "local") as running:
         yield running
 
 

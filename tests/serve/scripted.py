@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kazeia.bundle_choice import BUILTIN
 from tests.serve.service import SCRIPTED_RUNNER, Service
+from tests.support.bundles import BABBLE
 
 
 class Scripted(Service):
@@ -14,7 +14,7 @@ class Scripted(Service):
     def __init__(self, folder: Path, home: Path, *options: object) -> None:
         self.folder = folder
         runner = {"KZ_RUNNER": str(SCRIPTED_RUNNER), "KZ_SCRIPT": str(folder)}
-        super().__init__(home, "--bundle", BUILTIN, "--device", "local", *options, **runner)
+        super().__init__(home, "--bundle", BABBLE, "--device", "local", *options, **runner)
 
     @property
     def steps(self) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kazeia.bundle_choice import BUILTIN
 from tests.serve.scripted import Scripted
 from tests.serve.scripted_runner import ENDLESS, GATED, NORMAL
 from tests.serve.service import PATIENCE_S, Reply, Service, is_running, wait_until
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 TOKEN = "a-token-of-good-length"
@@ -52,14 +52,14 @@ def test_a_runner_that_cannot_be_loaded_ends_it(kz: Kz, fake_bundle: Path) -> No
 
 
 def test_serving_never_imports_torch(tmp_path: Path) -> None:
-    with Service(tmp_path, "--bundle", BUILTIN, "--device", "local") as service:
+    with Service(tmp_path, "--bundle", BABBLE, "--device", "local") as service:
         assert service.speak().status == 200
         maps = Path(f"/proc/{service.process.pid}/maps").read_text()
     assert "libtorch" not in maps
 
 
 def test_with_a_token_all_but_the_page_and_health_need_it(tmp_path: Path) -> None:
-    with Service(tmp_path, "--bundle", BUILTIN, "--host", "0.0.0.0", KZ_TOKEN=TOKEN) as service:
+    with Service(tmp_path, "--bundle", BABBLE, "--host", "0.0.0.0", KZ_TOKEN=TOKEN) as service:
         for path in ("/v1/voices", "/v1/models", "/metrics", "/nowhere"):
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}, {"Authorization": TOKEN}):
                 reply = service.ask("GET", path, **headers)

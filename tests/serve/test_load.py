@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kazeia.audio import to_levels
-from kazeia.bundle_choice import BUILTIN
 from kazeia.synthesis import Options, Synthesizer
 from tests.serve.service import Service
+from tests.support.bundles import BABBLE
 
 REQUESTS = 200
 AT_ONCE = 16
@@ -38,7 +38,7 @@ def fields(number: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Synthesizer]:
-    with Synthesizer(BUILTIN, "local") as synthesizer:
+    with Synthesizer(BABBLE, "local") as synthesizer:
         yield synthesizer
 
 

@@ -17,12 +17,12 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 from kazeia.bundle import read_manifest
-from kazeia.bundle_choice import BUILTIN
 from kazeia.voices import Voice, save_voice
 from tests.serve.browser import Browser
 from tests.serve.scripted import Scripted
 from tests.serve.scripted_runner import ENDLESS
 from tests.serve.service import Service, speech_body, wait_until
+from tests.support.bundles import BABBLE
 
 SCREENS = [(360, 800), (1400, 900)]
 TEXT = "Il fait beau, non ?"
@@ -109,7 +109,7 @@ def test_the_keyboard_is_enough(service: Service, browser: Browser) -> None:
 
 def test_a_seed_of_64_bits_and_a_voice_of_any_script(service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KZ_HOME", str(service.home))
-    width = read_manifest(BUILTIN).model.speaker_embedding_size
+    width = read_manifest(BABBLE).model.speaker_embedding_size
     save_voice(Voice("声音", np.ones(width, np.float32), source="test"))
     page = Page(browser, service)
     wait_until(lambda: len(Select(page.find("voice")).options) >= 3)
@@ -142,7 +142,7 @@ def test_stop_cancels_the_run(scripted: Scripted, browser: Browser) -> None:
 
 
 def test_the_token_is_asked_for(tmp_path: Path, browser: Browser) -> None:
-    with Service(tmp_path, "--bundle", BUILTIN, "--device", "local", KZ_TOKEN=TOKEN) as service:
+    with Service(tmp_path, "--bundle", BABBLE, "--device", "local", KZ_TOKEN=TOKEN) as service:
         page = Page(browser, service)
         assert Select(page.find("voice")).options == []
         page.find("token").send_keys("wrong-token-that-is-long" + Keys.TAB)

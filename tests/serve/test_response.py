@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN
 from kazeia.serve import speech_response
 from kazeia.serve.job import Chunk, Job
 from kazeia.serve.limits import UNREAD_RESPONSES
@@ -20,6 +19,7 @@ from kazeia.serve.speech_request import SpeechRequest
 from kazeia.serve.speech_response import SpeechResponse
 from kazeia.synthesis import Options, Synthesizer
 from tests.serve.service import speech_body
+from tests.support.bundles import BABBLE
 
 
 class Client:
@@ -48,7 +48,7 @@ class UnreadQueue(SpeechQueue):
 
     def __init__(self, limit: int = 1) -> None:
         super().__init__(_never, limit, Metrics())
-        self._bundle = Bundle.open(BUILTIN)
+        self._bundle = Bundle.open(BABBLE)
 
     @property
     def jobs(self) -> int:

@@ -14,22 +14,22 @@ import pytest
 import soundfile
 
 from kazeia.bundle import read_manifest
-from kazeia.bundle_choice import BUILTIN
 from kazeia.voices import Voice, save_voice
 from tests.serve.service import Reply, Service, wait_until
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 
 TEXT = "Il fait beau, non ?"
 HEADER_BYTES = 44
 TOTAL_SAMPLES_AT = 22
 """Offset of the lower 32 bits of STREAMINFO's number of samples."""
-WIDTH = read_manifest(BUILTIN).model.speaker_embedding_size
+WIDTH = read_manifest(BABBLE).model.speaker_embedding_size
 
 
 def spoken(kz: Kz, folder: Path, *options: object, text: str = TEXT) -> bytes:
     """The WAV file of `kz speak`."""
     path = folder / "spoken.wav"
-    assert kz("speak", text, "-o", path, "--bundle", BUILTIN, "--device", "local", *options).status in (0, 12)
+    assert kz("speak", text, "-o", path, "--bundle", BABBLE, "--device", "local", *options).status in (0, 12)
     return path.read_bytes()
 
 
@@ -162,7 +162,7 @@ def test_openai_s_own_client_speaks_streams_lists_and_is_refused(service: Servic
     create = client.audio.speech.with_streaming_response.create
     with create(model="kazeia", voice="babble", input=TEXT, response_format="pcm", extra_body=extra) as response:
         assert b"".join(response.iter_bytes()) == expected[HEADER_BYTES:]
-    assert [model.id for model in client.models.list()] == ["kazeia", "builtin"]
+    assert [model.id for model in client.models.list()] == ["kazeia", "babble"]
     assert client.models.retrieve("kazeia").owned_by == "kazeia"
     with pytest.raises(openai.BadRequestError, match="unknown voice 'alloy'") as refused:
         client.audio.speech.create(model="kazeia", voice="alloy", input=TEXT, response_format="wav")

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kazeia.bundle import Bundle
-from kazeia.bundle_choice import BUILTIN
 from kazeia.errors import AudioError, BundleError, DeviceError, KazeiaError, NothingToSay, RunnerError, UsageError, VoiceError
 from kazeia.serve.api_error import ApiError, speaking_error
 from kazeia.serve.speech_request import SpeechRequest, parse_request, speak_options, voice_names
 from tests.serve.service import speech_body
-from tests.support.bundles import fake_model, write_fake_bundle
+from tests.support.bundles import BABBLE, fake_model, write_fake_bundle
 
 
 def bundle_of(folder: Path, kind: str, size: str = "1b7") -> Bundle:
@@ -79,7 +78,7 @@ bodies = st.binary() | st.builds(
 
 @given(bodies)
 def test_any_body_is_either_a_request_or_refused(body: bytes) -> None:
-    bundle = Bundle.open(BUILTIN)
+    bundle = Bundle.open(BABBLE)
     try:
         request = parse_request(body, bundle)
     except ApiError as refusal:

@@ -1,4 +1,4 @@
-"""Bundles made by hand, for everything that does not execute a program."""
+"""The small bundle of the tests, and bundles made by hand for everything that does not execute a program."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from kazeia.bundle import CONTRACT_VERSION, EXECUTORCH_VERSION, File, Manifest, Model, Program, Sampling, Speaker, Table, TokenIds
 from kazeia.files import sha256
+
+BABBLE = Path(__file__).parent / "babble"
+"""A tiny bundle with random weights that speaks at once and nonsense; stands in for the built-in one in every test."""
 
 HIDDEN, VOCAB, CODEBOOK, GROUPS, TEXT_VOCAB = 8, 1152, 128, 16, 300
 

@@ -7,7 +7,9 @@ import pytest
 from training.corpus import is_readable, sentences, tidy
 
 
-@pytest.mark.parametrize("sentence", ["The cat sleeps on the sofa.", "Don't forget: it is at 10 o'clock!", "Is it (really) late?"])
+@pytest.mark.parametrize(
+    "sentence", ["The cat sleeps on the sofa.", "Don't forget: it is at 10 o'clock!", "Is it (really) late?"]
+)
 def test_prose_is_readable(sentence: str) -> None:
     assert is_readable(sentence, "en")
 
