@@ -53,7 +53,7 @@ def make_linear(model: SpeechDecoder, components: Components) -> None:
     """Sets the stages after the first upsampling to the map from components back to samples."""
     taps = (components.basis * components.spread).T  # [component, sample]
     with torch.no_grad():
-        for stage in model.decoder[FRONT_STAGES:]:
+        for stage in list(model.decoder)[FRONT_STAGES:]:
             if isinstance(stage, UpsamplingBlock):
                 taps = _make_block_linear(stage, taps)
             elif isinstance(stage, Snake):

@@ -23,22 +23,37 @@ TAIL_FRAMES = 2.0
 
 
 class Lesson(NamedTuple):
-    """tokens [N]; codes int16 [F, 16]; starts float32 [N]: the frame in which each token begins; voice and language by number."""
+    """codes int16 [F, 16]; words: (first character, frame) where each word begins; voice and language by number."""
 
     text: str
-    tokens: NDArray[np.int64]
+    words: tuple[tuple[int, float], ...]
     codes: NDArray[np.int16]
-    starts: NDArray[np.float32]
     voice: int
     language: int
 
 
-def token_starts(offsets: list[tuple[int, int]], utterance: features.Utterance) -> NDArray[np.float32]:
-    """The frame in which each token begins: drawn straight between the beginnings of words."""
-    end = utterance.features.frames - TAIL_FRAMES
-    places = [place for place, _ in utterance.words] + [len(utterance.text)]
-    frames = [min(frame, end) for _, frame in utterance.words] + [end]
-    return np.interp([first for first, _ in offsets], places, frames).astype(np.float32)
+class Reader:
+    """Tokenises lessons.
+
+    With `dropout`, merges are left out at random (BPE-dropout, Provilkov et al. 2020), so that a word is seen in many cuts and
+    rare tokens are understood through their parts.
+    """
+
+    def __init__(self, work: Path, dropout: float = 0.0) -> None:
+        self._whole: tokenizers.Tokenizer = build_tokenizer(work / "tokenizer")
+        self._torn: tokenizers.Tokenizer = build_tokenizer(work / "tokenizer")
+        self._torn.model.dropout = dropout or None
+
+    def read(self, lesson: Lesson, *, torn: bool) -> tuple[list[int], NDArray[np.float32]]:
+        """Tokens, and the frame in which each begins: drawn straight between the beginnings of words."""
+        encoding = self._whole.encode(lesson.text, add_special_tokens=False)
+        if torn:
+            pieces = self._torn.encode(lesson.text, add_special_tokens=False)
+            encoding = pieces if len(pieces.ids) < len(lesson.codes) else encoding
+        end = len(lesson.codes) - TAIL_FRAMES
+        places = [place for place, _ in lesson.words] + [len(lesson.text)]
+        frames = [min(frame, end) for _, frame in lesson.words] + [end]
+        return encoding.ids, np.interp([first for first, _ in encoding.offsets], places, frames).astype(np.float32)
 
 
 def _encoded(file: Path, quantizer: Quantizer, kept: Path) -> NDArray[np.int16]:
@@ -55,21 +70,19 @@ def _encoded(file: Path, quantizer: Quantizer, kept: Path) -> NDArray[np.int16]:
 
 def lessons(work: Path, part: str) -> Iterator[Lesson]:
     """All lessons of "train" or "heldout"; a sentence that is over before its text has been read in is left out."""
-    quantizer = Quantizer.load(work / "codes.npz")
-    tokenizer: tokenizers.Tokenizer = build_tokenizer(work / "tokenizer")
+    quantizer, reader = Quantizer.load(work / "codes.npz"), Reader(work)
     (work / "codes").mkdir(exist_ok=True)
     for language, name in enumerate(LANGUAGES):
         for file in features.files(work, name, part):
             codes = _encoded(file, quantizer, work / "codes" / f"{file.stem}.npy")
             start = 0
             for utterance in features.load(file):
-                encoding = tokenizer.encode(utterance.text, add_special_tokens=False)
-                starts = token_starts(encoding.offsets, utterance)
                 for voice in range(len(VOICES)):
                     frames = codes[start : start + utterance.features.frames]
                     start += len(frames)
-                    if len(encoding.ids) < len(frames):
-                        yield Lesson(utterance.text, np.array(encoding.ids), frames, starts, voice, language)
+                    lesson = Lesson(utterance.text, utterance.words, frames, voice, language)
+                    if len(reader.read(lesson, torn=False)[0]) < len(frames):
+                        yield lesson
 
 
 class Batch(NamedTuple):
@@ -84,14 +97,16 @@ class Batch(NamedTuple):
     languages: Tensor
 
 
-def collate(chosen: list[Lesson]) -> Batch:
+def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn_share: float) -> Batch:
+    """`torn_share` of the lessons are read with merges left out."""
     positions = max(len(lesson.codes) for lesson in chosen) + 1
     tokens = np.full((len(chosen), positions), -1, np.int64)
     starts = np.full((len(chosen), positions), np.inf, np.float32)
     codes = np.zeros((len(chosen), positions, CODEBOOKS), np.int64)
     for row, lesson in enumerate(chosen):
-        tokens[row, : len(lesson.tokens)] = lesson.tokens
-        starts[row, : len(lesson.tokens)] = lesson.starts
+        ids, begins = reader.read(lesson, torn=bool(rng.random() < torn_share))
+        tokens[row, : len(ids)] = ids
+        starts[row, : len(ids)] = begins
         codes[row, : len(lesson.codes)] = lesson.codes
     numbers = [torch.tensor(column) for column in zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)]
     return Batch(torch.from_numpy(tokens), torch.from_numpy(codes), numbers[0], torch.from_numpy(starts), numbers[1], numbers[2])
@@ -100,14 +115,15 @@ def collate(chosen: list[Lesson]) -> Batch:
 class Batches:
     """Batches of lessons of like length, in an order that the step alone decides."""
 
-    def __init__(self, lessons: list[Lesson], positions: int, seed: int) -> None:
+    def __init__(self, lessons: list[Lesson], reader: Reader, positions: int, torn_share: float, seed: int) -> None:
         self._lessons = sorted(lessons, key=lambda lesson: len(lesson.codes))
         self._ends = np.cumsum([len(lesson.codes) + 1 for lesson in self._lessons])
-        self._positions, self._seed = positions, seed
+        self._reader, self._positions, self._torn_share, self._seed = reader, positions, torn_share, seed
 
     def __getitem__(self, step: int) -> Batch:
         rng = np.random.default_rng([self._seed, step])
         middle = int(np.searchsorted(self._ends, rng.integers(self._ends[-1])))
         count = max(4, self._positions // (len(self._lessons[middle].codes) + 1))
         near = range(max(0, middle - 8 * count), min(len(self._lessons), middle + 8 * count))
-        return collate([self._lessons[i] for i in rng.choice(near, min(count, len(near)), replace=False)])
+        chosen = [self._lessons[i] for i in rng.choice(near, min(count, len(near)), replace=False)]
+        return collate(chosen, self._reader, rng, self._torn_share)

@@ -19,7 +19,7 @@ from kazeia.tokenizer import build_tokenizer
 from training import sizes
 from training.codes import ENTRIES, SHAPE_CODEBOOKS, Quantizer
 from training.steps import train
-from training.talker_data import Batch, Batches, lessons
+from training.talker_data import Batch, Batches, Reader, lessons
 from training.talker_model import Lecture, TalkerStates
 from training.voices import VOICES
 
@@ -31,6 +31,10 @@ PREDICTED_FRAMES = 72
 """Of a batch: the code predictor costs 16 positions for every frame."""
 GUIDANCE_WEIGHT, PACE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 1.0
 PACE_UNIT_FRAMES = 10.0
+MERGE_DROPOUT, TORN_SHARE = 0.15, 0.5
+FORGOTTEN_SHARE = 0.8
+"""Up to this share of an utterance's frames is hidden from the talker, which otherwise goes on from the last frame and does not
+learn to read."""
 NAMED_LANGUAGE_SHARE = 0.5
 """The others leave the language to be read off the text."""
 
@@ -70,21 +74,26 @@ class Course:
         role = talker.text(self.role).expand(rows, -1, -1)
         return torch.cat([role, torch.cat(texts, 1) + torch.cat(tags, 1)], 1)
 
-    def spoken(self, batch: Batch, embedded: Tensor) -> Tensor:
-        """[B, S, D]: the text, one token a position, on codec_bos and then on the frames so far."""
+    def spoken(self, batch: Batch, embedded: Tensor, known: Tensor) -> Tensor:
+        """[B, S, D]: the text, one token a position, on codec_bos and then on the frames so far.
+
+        `known` [B, S] says which frames the talker remembers.
+        """
         talker = self.model.talker
         count = (batch.tokens >= 0).sum(1, keepdim=True)
         place = torch.arange(batch.tokens.shape[1])
         tokens = torch.where(place < count, batch.tokens, torch.where(place == count, self.eos, self.pad))
         bos = talker.model.codec_embedding.weight[self.talker_config.codec_bos_id].expand(len(count), 1, -1)
-        return talker.text(tokens) + torch.cat([bos, embedded.sum(2)[:, :-1]], 1)
+        frames = embedded.sum(2) * known[..., None]
+        return talker.text(tokens) + torch.cat([bos, frames[:, :-1]], 1)
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> dict[str, Tensor]:
         talker = self.model.talker
         embedded = talker.embedded_codes(batch.codes)
         prompts = self.prompts(batch, named=rng.random() < NAMED_LANGUAGE_SHARE)
         first = prompts.shape[1]
-        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded)], 1))
+        known = rng.random(batch.tokens.shape) >= FORGOTTEN_SHARE * rng.random((len(batch.tokens), 1))
+        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded, torch.from_numpy(known))], 1))
         place = torch.arange(batch.codes.shape[1])
         speaks = place < batch.frames[:, None]
         hidden = states.hidden[:, first:]
@@ -127,7 +136,7 @@ def main() -> None:
     torch.manual_seed(0)
     course = Course(options.work)
     taught = list(lessons(options.work, "train"))
-    batches = Batches(taught, POSITIONS, seed=2)
+    batches = Batches(taught, Reader(options.work, MERGE_DROPOUT), POSITIONS, TORN_SHARE, seed=2)
     parameters = sum(p.numel() for p in course.model.talker.parameters())
     hours = sum(len(x.codes) for x in taught) * 0.08 / 3600
     print(f"{len(taught)} lessons, {hours:.1f} hours, {parameters / 1e6:.1f} M parameters", flush=True)

@@ -1,0 +1,99 @@
+"""Talker, code predictor and prompt as they are trained are those that are exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from kazeia.checkpoint.config import Config
+from kazeia.checkpoint.layout import main_layout
+from kazeia.prompt import Request, _Builder
+from kazeia.voices import Voice
+from training import sizes, tokenizer
+from training.checkpoint import TALKER_PREFIX, completed, talker_tensors, voice_embeddings
+from training.codes import Quantizer
+from training.talker_data import Lesson, Reader, collate
+from training.train_talker import Course
+
+TEXT = "Good morning."
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    work = tmp_path_factory.mktemp("work")
+    tokenizer.write(work / "tokenizer", [TEXT] * 20)
+    entries = np.random.default_rng(0).standard_normal((15, 256, 128), np.float32)
+    Quantizer(np.zeros(544, np.float32), np.zeros((544, 128), np.float32), entries).save(work / "codes.npz")
+    torch.manual_seed(1)
+    course = Course(work)
+    course.work = work  # type: ignore[attr-defined]
+    return course
+
+
+def work(course: Course) -> Path:
+    return Path(course.work)  # type: ignore[attr-defined]
+
+
+def test_every_tensor_of_talker_and_code_predictor_is_trained(course: Course) -> None:
+    config = msgspec.convert(sizes.main_config(work(course) / "tokenizer"), type=Config)
+    layout = {name: shape for name, shape in main_layout(config).items() if name.startswith(TALKER_PREFIX)}
+    trained = talker_tensors(course.model)
+    assert trained.keys() == layout.keys()
+    assert completed(trained, layout).keys() == layout.keys()
+
+
+def prompt_builder(course: Course) -> tuple[_Builder, Any]:
+    """The product's own prompt builder on the trained tables."""
+    talker, c = course.model.talker, course.talker_config
+    main = sizes.main_config(work(course) / "tokenizer")
+    with torch.no_grad():
+        text = talker.text(torch.arange(c.text_vocab_size)).numpy()
+        codec = [
+            talker.model.codec_embedding.weight.numpy(),
+            *(t.weight.numpy() for t in talker.code_predictor.model.codec_embedding),
+        ]
+    names = ("bos", "pad", "think", "nothink", "think_bos", "think_eos")
+    tokens = SimpleNamespace(
+        **{f"tts_{name}": main[f"tts_{name}_token_id"] for name in ("bos", "eos", "pad")},
+        **{f"codec_{name}": getattr(c, f"codec_{name}_id") for name in names},
+        codec_eos=c.codec_eos_token_id,
+    )
+    model = SimpleNamespace(
+        tokens=tokens,
+        hidden_size=c.hidden_size,
+        speaker_embedding_size=c.hidden_size,
+        languages=c.codec_language_id,
+        speakers={},
+        kind="base",
+        name="small",
+        size="0b6",
+    )
+    bundle: Any = SimpleNamespace(manifest=SimpleNamespace(model=model), text_embeddings=text, codec_embeddings=codec)
+    return _Builder(bundle), c
+
+
+@pytest.mark.parametrize(("language", "named"), [("english", True), ("auto", False)])
+def test_training_sees_the_products_prompt(course: Course, language: str, named: bool) -> None:
+    lesson = Lesson(TEXT, ((0, 0.0),), np.random.default_rng(0).integers(0, 200, (25, 16)).astype(np.int16), 1, 0)
+    reader = Reader(work(course))
+    batch = collate([lesson], reader, np.random.default_rng(0), 0.0)
+    builder, _ = prompt_builder(course)
+    embedding = voice_embeddings(course.model)["remi"]
+    ids = [*course.role.tolist(), *reader.read(lesson, torn=False)[0], *[0] * 5]
+    spoken, trailing = builder.plain(ids, "streaming")
+    request = Request(TEXT, voice=Voice("remi", embedding, source="test"), language=language)
+    wanted = np.concatenate([builder.role(ids), builder.tagged(builder.codec_tags(request)), spoken])
+    with torch.no_grad():
+        embedded = course.model.talker.embedded_codes(batch.codes)
+        positions = course.spoken(batch, embedded, torch.ones_like(batch.tokens))[0].numpy()
+        found = np.concatenate([course.prompts(batch, named=named)[0].numpy(), positions[:1]])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    frames = embedded[0].sum(1).numpy()
+    texts = np.concatenate([trailing, np.repeat(builder.tts_pad, 25 - len(trailing), 0)])
+    np.testing.assert_allclose(positions[1:], texts + frames[:25], atol=1e-5)
