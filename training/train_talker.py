@@ -92,8 +92,8 @@ class Course:
         embedded = talker.embedded_codes(batch.codes)
         prompts = self.prompts(batch, named=rng.random() < NAMED_LANGUAGE_SHARE)
         first = prompts.shape[1]
-        known = rng.random(batch.tokens.shape) >= FORGOTTEN_SHARE * rng.random((len(batch.tokens), 1))
-        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded, torch.from_numpy(known))], 1))
+        remembered = rng.random(batch.tokens.shape) >= FORGOTTEN_SHARE * rng.random((len(batch.tokens), 1))
+        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded, torch.from_numpy(remembered))], 1))
         place = torch.arange(batch.codes.shape[1])
         speaks = place < batch.frames[:, None]
         hidden = states.hidden[:, first:]
