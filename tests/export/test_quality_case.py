@@ -82,6 +82,26 @@ def test_several_outputs_are_judged_as_one_and_codes_by_codebook() -> None:
     assert measured.outputs[0].emulated_db == pytest.approx(20.97, abs=0.01)
 
 
+def test_what_follows_from_codes_is_compared_where_these_are_the_same() -> None:
+    class Frame(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.to(torch.int32), x.to(torch.int32).float()
+
+    def emulated(sample: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        codes = sample[0].to(torch.int32)
+        codes = codes + (sample[0] == 7).to(torch.int32)
+        return codes, codes.float() * 1.01
+
+    outputs = (Output("codes", (0,), "codes", (1,)), Output("sum", (1,), given="codes"))
+    inputs = [(torch.tensor([[float(value)]]),) for value in (5, 7, 9)]
+    case = Case("p", "frame", "fp16", Frame(), None, emulated, lambda: inputs, outputs)
+    measured = measure(case, trace(case))
+    assert measured.agreement[0].emulated == pytest.approx(2 / 3)
+    assert measured.outputs[0].emulated_db == pytest.approx(40.0, abs=0.01)
+    nothing = replace(case, inputs=lambda: inputs[1:2])
+    assert measure(nothing, trace(nothing)).outputs[0].emulated_db is None
+
+
 def test_logits_that_may_not_be_drawn_do_not_count() -> None:
     logits = torch.tensor([[0.0, 1.0, 5.0], [3.0, 2.0, 5.0]])
     wrong = logits * torch.tensor([[1.0, 1.0, -1.0], [0.1, 1.0, 1.0]])
@@ -115,6 +135,38 @@ def test_constant_and_narrow_calibrations_are_named(fitting: list[tuple[torch.Te
     (fault,) = input_faults(case, trace(case).seen)
     assert (fault.kind, fault.where) == ("calibration", "small.forward x")
     assert message in fault.message
+
+
+def test_what_is_as_constant_in_the_held_out_samples_is_named_too(case: Case) -> None:
+    constant = [(torch.full((1, 32), 0.05), torch.full((1,), 0.9))] * 10
+    ranges = InputRanges()
+    for sample in constant:
+        ranges.add(sample)
+    (fault,) = input_faults(replace(case, fitted=ranges), ranges)
+    assert fault.where == "small.forward x"
+
+
+def test_methods_with_one_set_of_scales_are_calibrated_together() -> None:
+    first, second = InputRanges(), InputRanges()
+    first.add((torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])))
+    first.add((torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])))
+    second.add((torch.tensor([[-3.0, 9.0]]), torch.tensor([5.0, 5.0])))
+    second.add((torch.tensor([[-4.0, 0.0]]), torch.tensor([5.0, 5.0])))
+    both = InputRanges.union([first, second])
+    assert (both.samples, both.low, both.high) == (4, {"[0]": -4.0, "[1]": 5.0}, {"[0]": 9.0, "[1]": 5.0})
+    assert both.constant() == {"[1]"}
+    assert first.constant() == {"[0]", "[1]"}
+
+
+def test_a_narrow_method_is_fine_when_another_one_widens_its_scales(case: Case) -> None:
+    narrow, wide = InputRanges(), InputRanges()
+    for sample in samples(40, 1, size=0.2):
+        narrow.add(sample)
+    for sample in samples(40, 1):
+        wide.add(sample)
+    seen = trace(case).seen
+    assert len(input_faults(replace(case, fitted=narrow), seen)) == 1
+    assert input_faults(replace(case, fitted=narrow, shared=InputRanges.union([narrow, wide])), seen) == []
 
 
 def test_names_of_inputs_in_lists() -> None:

@@ -188,6 +188,22 @@ class Calibration:
         return Calibration(self.folder, tuple(recorded))
 
 
+def frozen_fields(calibration: Calibration) -> list[str]:
+    """Fields of the recordings that are the same in every frame of every phrase: nothing can be calibrated with them."""
+    first: dict[str, NDArray[Any]] = {}
+    alive: set[str] = set()
+    for recording in calibration.recordings():
+        frames: dict[str, NDArray[Any]] = {
+            "embeds": recording.embeds[recording.prompt_tokens :],
+            "hidden": recording.hidden,
+            "codes": recording.codes,
+        }
+        for name, rows in frames.items():
+            if len(rows) and np.any(rows != first.setdefault(name, rows[0])):
+                alive.add(name)
+    return sorted(first.keys() - alive)
+
+
 def read_index(folder: Path) -> Index | None:
     """The folder's index; None if there is none.
 

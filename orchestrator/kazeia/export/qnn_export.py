@@ -117,8 +117,9 @@ class NpuExport:
         groups = self._checkpoint.config.talker_config.num_code_groups
         frame = frame_spec(self._checkpoint, recipe, phrases)
         codes = Output("codes", (0,), "codes", codebooks=tuple(range(1, groups)))
+        total = Output("embedding_sum", (1,), given="codes")
         scores = Output("logits", (0,), "logits", codebooks=tuple(range(1, groups)))
-        programs = {frame.name: self._build(frame, recipe, phrases, {"frame": (codes, Output("embedding_sum", (1,)))})}
+        programs = {frame.name: self._build(frame, recipe, phrases, {"frame": (codes, total)})}
         steps = steps_spec(self._checkpoint, recipe, phrases)
         programs[steps.name] = self._build(steps, recipe, phrases, {"score": (scores,)})
         return programs

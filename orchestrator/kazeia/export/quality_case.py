@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ OUTSIDE = 1.25
 
 Array = NDArray[np.float64]
 
+Calls: TypeAlias = dict[str, list[list[Array]]]
+"""Of each output a list of calls, of each call an array a position."""
+
 
 @dataclass(frozen=True)
 class Output:
@@ -44,6 +47,8 @@ class Output:
     """Of logits, one a row; of codes, one a column."""
     choices: int | None = None
     """Logits of a row that may be drawn, from the first; None for all."""
+    given: str | None = None
+    """Another output that it follows from, as a sum of embeddings does from codes: calls in which that differs do not count."""
 
 
 class InputRanges:
@@ -53,6 +58,7 @@ class InputRanges:
         self.low: dict[str, float] = {}
         self.high: dict[str, float] = {}
         self.samples = 0
+        self.elements: dict[str, int] = {}
         self._first: dict[str, Tensor] = {}
         self._varies: set[str] = set()
 
@@ -68,8 +74,23 @@ class InputRanges:
             first = self._first.setdefault(name, leaf.clone())
             if first.shape != leaf.shape or not torch.equal(first, leaf):
                 self._varies.add(name)
+            self.elements[name] = leaf.numel()
             self.low[name] = min(self.low.get(name, float("inf")), float(leaf.min()))
             self.high[name] = max(self.high.get(name, float("-inf")), float(leaf.max()))
+
+    @classmethod
+    def union(cls, several: Iterable[InputRanges]) -> InputRanges:
+        """What methods with one set of scales saw together."""
+        whole = cls()
+        for one in several:
+            whole.samples += one.samples
+            whole.elements |= one.elements
+            for name in one.low:
+                whole.low[name] = min(whole.low.get(name, float("inf")), one.low[name])
+                whole.high[name] = max(whole.high.get(name, float("-inf")), one.high[name])
+            whole._first |= one._first
+            whole._varies |= one._varies
+        return whole
 
     def constant(self) -> set[str]:
         """Inputs that were the same in every sample, or one value throughout."""
@@ -95,6 +116,9 @@ class Case:
     outputs: Sequence[Output]
     recipe: Recipe = field(default_factory=lambda: Recipe("16a8w"))
     fitted: InputRanges | None = None
+    """What calibration saw of this method."""
+    shared: InputRanges | None = None
+    """What it saw of all methods that have the same scales; None if there are no others."""
     calls: int = MEASURED_CALLS
     """Most that are made."""
     emulated_calls: int = EMULATED_CALLS
@@ -106,11 +130,11 @@ class Case:
 
 @dataclass
 class Traces:
-    """What a method did on each path: of each output a list of calls, of each call an array a position."""
+    """What a method did on each path."""
 
-    float: dict[str, list[list[Array]]]
-    quantized: dict[str, list[list[Array]]]
-    emulated: dict[str, list[list[Array]]]
+    float: Calls
+    quantized: Calls
+    emulated: Calls
     """Of the first calls only."""
     seen: InputRanges
     layers: list[LayerQuality]
@@ -169,17 +193,21 @@ def input_faults(case: Case, seen: InputRanges) -> list[Fault]:
     if case.fitted is None:
         return []
     faults = []
+    ranges = case.shared or case.fitted
     for name in seen.low:
         where = f"{case.where} {_readable(case.module, name)}"
-        extremes = (case.fitted.low.get(name, 0.0), case.fitted.high.get(name, 0.0))
+        extremes = (ranges.low.get(name, 0.0), ranges.high.get(name, 0.0))
         ours = (seen.low[name], seen.high[name])
-        if name in case.fitted.constant() and (name not in seen.constant() or ours != extremes):
+        # A single number, as a temperature is, may well stay what it is.
+        own = (case.fitted.low.get(name, 0.0), case.fitted.high.get(name, 0.0))
+        alive = name not in seen.constant() or ours != own or seen.elements[name] > 1
+        if name in case.fitted.constant() and alive:
             faults.append(
                 Fault(
                     "calibration",
                     where,
-                    f"this input never changed while calibrating ({case.fitted.samples} samples, {extremes[0]:.3g} to "
-                    f"{extremes[1]:.3g}), in speech it goes from {ours[0]:.3g} to {ours[1]:.3g}; calibrate again",
+                    f"this input never changed while calibrating ({case.fitted.samples} samples, {own[0]:.3g} to "
+                    f"{own[1]:.3g}), in speech it goes from {ours[0]:.3g} to {ours[1]:.3g}; calibrate again",
                 )
             )
         elif _reaches_outside(ours, extremes):
@@ -212,27 +240,38 @@ def _reaches_outside(ours: tuple[float, float], extremes: tuple[float, float]) -
     return max(abs(ours[0] - middle), abs(ours[1] - middle)) > OUTSIDE * half
 
 
-def _empty(case: Case) -> dict[str, list[list[Array]]]:
+def _empty(case: Case) -> Calls:
     return {output.name: [] for output in case.outputs}
 
 
-def _keep(case: Case, kept: dict[str, list[list[Array]]], results: object) -> None:
+def _keep(case: Case, kept: Calls, results: object) -> None:
     leaves = tree_leaves(results)
     for output in case.outputs:
         kept[output.name].append([leaves[position].double().flatten().numpy().copy() for position in output.positions])
 
 
+def compared(output: Output, got: Calls, wanted: Calls) -> tuple[list[list[Array]], list[list[Array]]]:
+    """The calls of an output that both paths made and that may be compared."""
+    both = list(zip(got.get(output.name, ()), wanted.get(output.name, ()), strict=False))
+    if output.given is not None:
+        pairs = zip(got[output.given], wanted[output.given], strict=False)
+        same = [all(np.array_equal(x, y) for x, y in zip(*pair, strict=True)) for pair in pairs]
+        both = [call for call, is_same in zip(both, same, strict=True) if is_same]
+    return [ours for ours, _ in both], [theirs for _, theirs in both]
+
+
 def _output_quality(output: Output, traces: Traces) -> OutputQuality:
-    wanted = traces.float[output.name]
-    quantized, emulated = traces.quantized.get(output.name), traces.emulated.get(output.name)
-    told = len(emulated) if emulated else 0
-    emulated_db = _db(emulated, wanted[:told]) if emulated else None
-    lowered_db = _db(emulated, quantized[:told]) if emulated and quantized else emulated_db
-    return OutputQuality(output.name, _db(quantized, wanted) if quantized else None, lowered_db, emulated_db)
+    emulated_db = _db(output, traces.emulated, traces.float)
+    lowered_db = _db(output, traces.emulated, traces.quantized) if traces.quantized else emulated_db
+    return OutputQuality(output.name, _db(output, traces.quantized, traces.float), lowered_db, emulated_db)
 
 
-def _db(got: list[list[Array]], wanted: list[list[Array]]) -> float:
-    return sqnr_db(joined(got), joined(wanted))
+def _db(output: Output, got: Calls, wanted: Calls) -> float | None:
+    """None when there is nothing to compare."""
+    if not got:
+        return None
+    ours, theirs = compared(output, got, wanted)
+    return sqnr_db(joined(ours), joined(theirs)) if ours else None
 
 
 def joined(calls: list[list[Array]]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kazeia.export.quality_case import Case, Traces, input_faults
+from kazeia.export.quality_case import Case, Output, Traces, compared, input_faults
 from kazeia.export.quality_measures import fit_line, sqnr_db
 from kazeia.quality import Fault, Gates, MethodQuality, OutputQuality
 
@@ -40,7 +40,8 @@ def _lowering_fault(case: Case, traces: Traces, output: OutputQuality, gates: Ga
     if output.lowered_db is None or output.lowered_db >= gate:
         return None
     before = "float" if case.graph is None else "quantised"
-    reason = _explained(traces, output) or "and no scale or offset explains it"
+    of = next(one for one in case.outputs if one.name == output.name)
+    reason = _explained(of, traces, output.lowered_db) or "and no scale or offset explains it"
     return Fault(
         "lowering",
         f"{case.where} {output.name}",
@@ -48,10 +49,9 @@ def _lowering_fault(case: Case, traces: Traces, output: OutputQuality, gates: Ga
     )
 
 
-def _explained(traces: Traces, output: OutputQuality) -> str | None:
+def _explained(output: Output, traces: Traces, lowered_db: float) -> str | None:
     """Wrong scales or zero points, if undoing them makes the error go away. Each tensor of an output may have its own."""
-    emulated = traces.emulated[output.name]
-    wanted = (traces.quantized or traces.float)[output.name][: len(emulated)]
+    emulated, wanted = compared(output, traces.emulated, traces.quantized or traces.float)
     lines, corrected = [], []
     for position in range(len(emulated[0])):
         got = np.concatenate([call[position] for call in emulated])
@@ -63,7 +63,7 @@ def _explained(traces: Traces, output: OutputQuality) -> str | None:
         corrected.append((got - line.offset) / line.gain)
     x = np.concatenate([call[position] for position in range(len(lines)) for call in wanted])
     corrected_db = sqnr_db(np.concatenate(corrected), x)
-    if output.lowered_db is None or corrected_db < output.lowered_db + EXPLAINED_DB:
+    if corrected_db < lowered_db + EXPLAINED_DB:
         return None
     offsets = [line.offset for line in lines]
     parts = []

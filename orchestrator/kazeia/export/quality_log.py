@@ -11,7 +11,7 @@ from kazeia import __version__
 from kazeia.bundle import File, Manifest
 from kazeia.errors import KazeiaError
 from kazeia.export.bundle_writer import write_manifest
-from kazeia.export.calibration import Calibration
+from kazeia.export.calibration import Calibration, frozen_fields
 from kazeia.export.progress import Progress, silent
 from kazeia.export.qnn_quantize import Recipe
 from kazeia.export.quality_case import Case, measure, trace
@@ -60,7 +60,7 @@ class QualityLog:
         self._speech_frames = speech_frames
         self._speech_phrases = speech_phrases
         self._methods: list[MethodQuality] = []
-        self._faults: list[Fault] = []
+        self._faults: list[Fault] = _recording_faults(calibration)
         self._stages: list[Stage] = []
         self._recipes: dict[str, dict[str, str]] = {}
         self._auto: list[AutoRound] = []
@@ -165,3 +165,15 @@ class QualityLog:
         except KazeiaError as error:
             self._faults.append(Fault("lowering", "speech", f"the bundle does not speak: {error}"))
             return decoder, []
+
+
+def _recording_faults(calibration: Calibration | None) -> list[Fault]:
+    """What is wrong with the recordings themselves."""
+    if calibration is None or calibration.frames < 2:
+        return []
+    again = "calibrate again into another folder"
+    frames, phrases = calibration.frames, len(calibration.recorded)
+    return [
+        Fault("calibration", name, f"constant: the same in all {frames} frames of the {phrases} recorded phrases; {again}")
+        for name in frozen_fields(calibration)
+    ]
