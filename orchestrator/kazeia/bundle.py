@@ -133,7 +133,8 @@ class Manifest(Strict):
     model: Model
     sampling: Sampling
     programs: dict[str, Program]
-    """By name: talker, code_predictor, speech_decoder and, for base models, speaker_encoder."""
+    """By name: talker, code_predictor, speech_decoder and, for base models, speaker_encoder. Beside those for the NPU there
+    may be code_predictor_steps (draws that code_predictor has not got) and speech_decoder_npu (some of the decoder's stages)."""
     tables: dict[str, Table]
     """By name: text_embeddings (one group), codec_embeddings (one group a codebook)."""
     tokenizer: str
