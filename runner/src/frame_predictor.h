@@ -37,7 +37,8 @@ class FramePredictor {
   virtual Status prepare(const SamplingOptions& options) = 0;
 
   /// Draws the frame's other codes into `codes` [code_groups - 1] and writes the sum of all its embeddings, codebook 0's too,
-  /// to `embedding_sum` [hidden_size]. NonFiniteLogits names frame and codebook. `options` are those of `prepare`.
+  /// to `embedding_sum` [hidden_size]. NonFiniteLogits names the frame, and the codebook where it is known. `options` are those
+  /// of `prepare`.
   virtual Status draw(const FrameStart& start, const SamplingOptions& options, Span<int16_t> codes,
                       Span<float> embedding_sum) = 0;
 

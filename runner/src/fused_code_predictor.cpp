@@ -127,7 +127,7 @@ Status FusedCodePredictor::execute() {
   return {};
 }
 
-/// Scores stay inside the method; where they were not numbers, the sum of embeddings is none either.
+/// Scores stay inside the method: only what reaches the sum of embeddings can be seen not to be a number.
 Status FusedCodePredictor::take_codes(std::size_t frame, Span<int16_t> codes) const {
   if (first_non_finite(embedding_sum_) < embedding_sum_.size()) {
     return make_error(ErrorCode::NonFiniteLogits,
