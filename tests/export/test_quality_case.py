@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from kazeia.errors import ExportError
-from kazeia.export.qnn_quantize import Recipe
+from kazeia.export.qnn_quantize import Recipe, quantized
 from kazeia.export.quality_case import Case, InputRanges, Output, input_faults, measure, trace
+from kazeia.export.quiet import quiet
 from tests.export.quality_modules import LOGITS, Small, overwritten, quantise, samples, small_case
 
 RECIPE = Recipe("16a8w")
@@ -146,39 +147,18 @@ def test_what_is_as_constant_in_the_held_out_samples_is_named_too(case: Case) ->
     assert fault.where == "small.forward x"
 
 
-def test_methods_with_one_set_of_scales_are_calibrated_together() -> None:
-    first, second = InputRanges(), InputRanges()
-    first.add((torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])))
-    first.add((torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])))
-    second.add((torch.tensor([[-3.0, 9.0]]), torch.tensor([5.0, 5.0])))
-    second.add((torch.tensor([[-4.0, 0.0]]), torch.tensor([5.0, 5.0])))
-    both = InputRanges.union([first, second])
-    assert (both.samples, both.low, both.high) == (4, {"[0]": -4.0, "[1]": 5.0}, {"[0]": 9.0, "[1]": 5.0})
-    assert both.constant() == {"[1]"}
-    assert first.constant() == {"[0]", "[1]"}
-
-
-def test_a_narrow_method_is_fine_when_another_one_widens_its_scales(case: Case) -> None:
-    narrow, wide = InputRanges(), InputRanges()
-    for sample in samples(40, 1, size=0.2):
-        narrow.add(sample)
-    for sample in samples(40, 1):
-        wide.add(sample)
-    seen = trace(case).seen
-    assert len(input_faults(replace(case, fitted=narrow), seen)) == 1
-    assert input_faults(replace(case, fitted=narrow, shared=InputRanges.union([narrow, wide])), seen) == []
-
-
 def test_names_of_inputs_in_lists() -> None:
     class Cached(torch.nn.Module):
         def forward(self, x: torch.Tensor, past: list[torch.Tensor]) -> torch.Tensor:
             return x + past[1]
 
+    with quiet():
+        graph = quantized(Cached(), [(torch.rand(1), [torch.rand(1), torch.rand(1)])], RECIPE)
     ranges = InputRanges()
     for sample in overwritten([(torch.rand(1), torch.zeros(1)), (torch.rand(1), torch.zeros(1))]):
         ranges.add((sample[0], [sample[0], sample[1]]))
     inputs = [(torch.rand(1), [torch.rand(1), torch.rand(1)])]
-    case = Case("c", "d", "16a8w", Cached(), None, None, lambda: inputs, (Output("x"),), fitted=ranges)
+    case = Case("c", "d", "16a8w", Cached(), graph, None, lambda: inputs, (Output("x"),), fitted=ranges)
     seen = InputRanges()
     seen.add(inputs[0])
     faults = [fault.where for fault in input_faults(case, seen) if "never changed" in fault.message]

@@ -109,6 +109,5 @@ class _Quantizer:
             outputs=trial.outputs,
             recipe=recipe,
             fitted=self._ranges.get(trial.method),
-            shared=InputRanges.union(self._ranges.values()) if self._ranges else None,
             emulated_calls=trial.emulated_calls,
         )

@@ -27,7 +27,7 @@ LAYER_CALLS = 4
 MEASURED_CALLS = 64
 
 OUTSIDE = 1.25
-"""How much farther than in calibration a held-out input may reach."""
+"""How much farther than its scale can hold a held-out input may reach."""
 
 Array = NDArray[np.float64]
 
@@ -59,6 +59,8 @@ class InputRanges:
         self.high: dict[str, float] = {}
         self.samples = 0
         self.elements: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
+        """Among all arguments, flat."""
         self._first: dict[str, Tensor] = {}
         self._varies: set[str] = set()
 
@@ -70,27 +72,14 @@ class InputRanges:
 
     def add(self, sample: Inputs) -> None:
         self.samples += 1
-        for name, leaf in named_leaves(sample):
+        for position, name, leaf in _float_leaves(sample):
+            self.positions[name] = position
             first = self._first.setdefault(name, leaf.clone())
             if first.shape != leaf.shape or not torch.equal(first, leaf):
                 self._varies.add(name)
             self.elements[name] = leaf.numel()
             self.low[name] = min(self.low.get(name, float("inf")), float(leaf.min()))
             self.high[name] = max(self.high.get(name, float("-inf")), float(leaf.max()))
-
-    @classmethod
-    def union(cls, several: Iterable[InputRanges]) -> InputRanges:
-        """What methods with one set of scales saw together."""
-        whole = cls()
-        for one in several:
-            whole.samples += one.samples
-            whole.elements |= one.elements
-            for name in one.low:
-                whole.low[name] = min(whole.low.get(name, float("inf")), one.low[name])
-                whole.high[name] = max(whole.high.get(name, float("-inf")), one.high[name])
-            whole._first |= one._first
-            whole._varies |= one._varies
-        return whole
 
     def constant(self) -> set[str]:
         """Inputs that were the same in every sample, or one value throughout."""
@@ -117,8 +106,6 @@ class Case:
     recipe: Recipe = field(default_factory=lambda: Recipe("16a8w"))
     fitted: InputRanges | None = None
     """What calibration saw of this method."""
-    shared: InputRanges | None = None
-    """What it saw of all methods that have the same scales; None if there are no others."""
     calls: int = MEASURED_CALLS
     """Most that are made."""
     emulated_calls: int = EMULATED_CALLS
@@ -189,43 +176,58 @@ def measure(case: Case, traces: Traces) -> MethodQuality:
 
 
 def input_faults(case: Case, seen: InputRanges) -> list[Fault]:
-    """Inputs that the calibration did not see as they are: never changing, or in a much smaller range."""
-    if case.fitted is None:
+    """Inputs that the calibration did not see as they are: never changing, or beyond what their scale can hold."""
+    if case.fitted is None or case.graph is None:
         return []
     faults = []
-    ranges = case.shared or case.fitted
-    for name in seen.low:
-        where = f"{case.where} {_readable(case.module, name)}"
-        extremes = (ranges.low.get(name, 0.0), ranges.high.get(name, 0.0))
-        ours = (seen.low[name], seen.high[name])
-        # A single number, as a temperature is, may well stay what it is.
-        own = (case.fitted.low.get(name, 0.0), case.fitted.high.get(name, 0.0))
-        alive = name not in seen.constant() or ours != own or seen.elements[name] > 1
-        if name in case.fitted.constant() and alive:
-            faults.append(
-                Fault(
-                    "calibration",
-                    where,
-                    f"this input never changed while calibrating ({case.fitted.samples} samples, {own[0]:.3g} to "
-                    f"{own[1]:.3g}), in speech it goes from {ours[0]:.3g} to {ours[1]:.3g}; calibrate again",
-                )
+    ranges = _representable(case.graph)
+    for place in seen.low:
+        low, high = seen.low[place], seen.high[place]
+        held = ranges[seen.positions[place]]
+        message = None
+        if _never_changed(case.fitted, seen, place):
+            message = (
+                f"this input never changed while calibrating ({case.fitted.samples} samples, {case.fitted.low[place]:.3g} to "
+                f"{case.fitted.high[place]:.3g}), in speech it goes from {low:.3g} to {high:.3g}; calibrate again"
             )
-        elif _reaches_outside(ours, extremes):
-            faults.append(
-                Fault(
-                    "calibration",
-                    where,
-                    f"calibrated for {extremes[0]:.3g} to {extremes[1]:.3g}, in speech it goes from {ours[0]:.3g} to "
-                    f"{ours[1]:.3g} and is cut off; calibrate with more phrases",
-                )
+        elif held is not None and _reaches_outside((low, high), held):
+            message = (
+                f"calibrated for {held[0]:.3g} to {held[1]:.3g}, in speech it goes from {low:.3g} to {high:.3g} and is cut off; "
+                "calibrate with more phrases"
             )
+        if message is not None:
+            faults.append(Fault("calibration", f"{case.where} {_readable(case.module, place)}", message))
     return faults
 
 
-def named_leaves(sample: Inputs) -> list[tuple[str, Tensor]]:
-    """Float tensors of a method's arguments with their place, as `[3][0]`."""
+def _never_changed(fitted: InputRanges, seen: InputRanges, place: str) -> bool:
+    """A single number that is the same in speech, as a temperature is, may well stay what it is."""
+    if place not in fitted.constant():
+        return False
+    same = (seen.low[place], seen.high[place]) == (fitted.low[place], fitted.high[place])
+    return place not in seen.constant() or not same or seen.elements[place] > 1
+
+
+def _representable(graph: torch.fx.GraphModule) -> list[tuple[float, float] | None]:
+    """What the scale of each input of a quantised graph can hold; None for inputs that are not quantised."""
+    ranges: list[tuple[float, float] | None] = []
+    for node in graph.graph.nodes:
+        if node.op == "placeholder":
+            quantize = next((user for user in node.users if "quantize_per_tensor" in str(user.target)), None)
+            if quantize is None:
+                ranges.append(None)
+                continue
+            scale, zero_point, lowest, highest = (float(value) for value in quantize.args[1:5])
+            ranges.append(((lowest - zero_point) * scale, (highest - zero_point) * scale))
+    return ranges
+
+
+def _float_leaves(sample: Inputs) -> Iterator[tuple[int, str, Tensor]]:
+    """Float tensors of a method's arguments: position among all leaves, and place, as `[3][0]`."""
     leaves, _ = tree_flatten_with_path(sample)
-    return [(keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    for position, (path, leaf) in enumerate(leaves):
+        if isinstance(leaf, Tensor) and leaf.is_floating_point():
+            yield position, keystr(path), leaf
 
 
 def _readable(module: nn.Module, place: str) -> str:
