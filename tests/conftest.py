@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,14 @@ RACING = ("tests/devices/", "tests/serve/", "tests/test_support_", "tests/test_b
 """Tests whose other side is a process of its own: a busy machine may be late. A failure is tried once more and reported."""
 
 
+EMULATED = ("tests/export/test_qnn_", "tests/test_npu_", "tests/test_qnn_sdk.py::test_the_package")
+"""Tests that need the NPU's compiler and emulator, which there are none of for Python 3.10."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if sys.version_info < (3, 11) and item.nodeid.startswith(EMULATED):
+            item.add_marker(pytest.mark.skip(reason="onnxruntime-qnn needs Python 3.11 or newer"))
         if item.nodeid.startswith(RACING):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

@@ -57,7 +57,8 @@ def find_qnn_sdk() -> QnnSdk:
         found = version(PACKAGE)
     except PackageNotFoundError:
         raise UsageError(
-            f"the NPU's compiler and emulator are not installed; run {_INSTALL}, or set ${ROOT_VARIABLE} to a QNN SDK"
+            f"the NPU's compiler and emulator are not installed; run {_INSTALL} (Python 3.11 to 3.13), "
+            f"or set ${ROOT_VARIABLE} to a QNN SDK"
         ) from None
     if found in FAILING_VERSIONS:
         raise UsageError(f"{PACKAGE} {found} fails when it creates a device, {PACKAGE_VERSION} works; run {_INSTALL}")

@@ -34,6 +34,8 @@ def info(folder: str | None, verify: bool, as_json: bool) -> None:
     click.echo(f"  context    {model.context_length} positions, prefill {model.prefill_tokens}")
     for name, program in manifest.programs.items():
         click.echo(f"  program    {name}: {program.backend} {program.quant}")
+    if manifest.built_for:
+        click.echo(f"  NPU        {manifest.soc}, QNN {manifest.qnn}, built for {manifest.built_for}")
     click.echo(f"  languages  {', '.join(sorted(model.languages))}")
     if model.speakers:
         click.echo(f"  speakers   {', '.join(sorted(model.speakers))}")
