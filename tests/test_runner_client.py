@@ -58,7 +58,7 @@ def test_every_fault_is_one_line_and_leaves_no_file(speak, fault: str, message: 
 
 
 def test_a_hanging_runner_is_stopped_after_the_time_limit(speak, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_client.RunnerClient.receive, "__defaults__", (0.5,))
+    monkeypatch.setattr(runner_client, "ANSWER_TIMEOUT_S", 0.5)
     started = time.monotonic()
     assert "did not answer for 0 s and was stopped" in speak("hangs")
     assert time.monotonic() - started < 20

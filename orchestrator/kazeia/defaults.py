@@ -26,6 +26,9 @@ START_TIMEOUT_S = 120.0
 ANSWER_TIMEOUT_S = 60.0
 """Silence of a running runner after which it counts as hung."""
 
+EMULATED_ANSWER_TIMEOUT_S = 1800.0
+"""Likewise, when it emulates the NPU: one frame of a full-size model takes minutes."""
+
 BENCH_FRAMES = 50
 BENCH_RUNS = 3
 BENCH_PROMPT_TOKENS = 10

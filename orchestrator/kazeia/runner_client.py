@@ -10,7 +10,7 @@ import msgspec
 
 from kazeia import __version__
 from kazeia.bundle import CONTRACT_VERSION, read_manifest
-from kazeia.defaults import ANSWER_TIMEOUT_S, START_TIMEOUT_S
+from kazeia.defaults import ANSWER_TIMEOUT_S, EMULATED_ANSWER_TIMEOUT_S, START_TIMEOUT_S
 from kazeia.devices.base import Channel, Device
 from kazeia.errors import RunnerError
 
@@ -106,6 +106,7 @@ class RunnerClient:
         self._channel: Channel = device.open_runner(bundle, arguments)
         self._buffer = bytearray()
         self._requests = 0
+        self._answer_timeout_s = ANSWER_TIMEOUT_S
         self._unanswered = 0
         self._answers = msgspec.json.Decoder(Answer)
         self._envelopes = msgspec.json.Decoder(_Envelope)
@@ -132,6 +133,8 @@ class RunnerClient:
                 "install the same kazeia on both sides".format(self._device_name, *theirs, *ours)
             )
         self._check_loaded(answer.files)
+        if answer.npu_emulated:
+            self._answer_timeout_s = EMULATED_ANSWER_TIMEOUT_S
         return answer
 
     def send(self, header: dict[str, Any], payload: bytes = b"") -> str:
@@ -146,13 +149,13 @@ class RunnerClient:
         """Ask a running generation to stop; it still answers with `Done`."""
         self._write({"type": "cancel", "id": request_id}, b"")
 
-    def receive(self, timeout_s: float = ANSWER_TIMEOUT_S) -> tuple[Answer, bytes]:
-        """The next answer and its payload.
+    def receive(self, timeout_s: float | None = None) -> tuple[Answer, bytes]:
+        """The next answer and its payload; `timeout_s` None for as long as such a runner may be silent.
 
         Raises:
             RunnerError: the runner reports an error, died, hangs or answers garbage.
         """
-        return self._receive(timeout_s)
+        return self._receive(self._answer_timeout_s if timeout_s is None else timeout_s)
 
     def answer_waiting(self) -> bool:
         """Has something arrived that `receive` would not have to wait for?"""

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kazeia.bundle import read_manifest
+from kazeia.bundle import MANIFEST_NAME, read_manifest
 from kazeia.devices.base import Channel, Device
 from kazeia.errors import BundleError, RunnerError
 from kazeia.qnn_sdk import find_qnn_sdk, version_numbers
@@ -118,6 +118,8 @@ def _environment(bundle: Path, arguments: Sequence[str]) -> dict[str, str] | Non
         BundleError: this machine cannot run the bundle.
         UsageError: there is no emulator.
     """
+    if not (bundle / MANIFEST_NAME).is_file():
+        return None  # the runner says what is wrong
     manifest = read_manifest(bundle)
     role = arguments[arguments.index("--role") + 1]
     if not any(program.backend == "qnn" for name, program in manifest.programs.items() if name.startswith(ROLE_PROGRAMS[role])):
