@@ -15,7 +15,9 @@ RACING = ("tests/devices/", "tests/serve/", "tests/test_support_", "tests/test_b
 """Tests whose other side is a process of its own: a busy machine may be late. A failure is tried once more and reported."""
 
 
-EMULATED = ("tests/export/test_qnn_", "tests/test_npu_", "tests/test_qnn_sdk.py::test_the_package")
+EMULATED = (
+    "tests/export/test_qnn_", "tests/export/test_quality_faults", "tests/test_npu_", "tests/test_qnn_sdk.py::test_the_package",
+)  # fmt: skip
 """Tests that need the NPU's compiler and emulator, which there are none of for Python 3.10."""
 
 
