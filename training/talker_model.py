@@ -17,9 +17,10 @@ from training.codes import WIDTH
 from training.decoder_model import MLP, RMSNorm, rotated, rotations
 
 INITIAL_SPREAD = 0.02
-GUIDED_LAYER, GUIDED_HEAD = 3, 0
-PACED_LAYER = 2
-"""Layers from whose states the place in the text is taught: by then a position has read its neighbours."""
+GUIDED_LAYER, PACED_LAYER = 3, 2
+"""Layers that are taught the place in the text: by then a position has read its neighbours."""
+GUIDED_OFFSETS = (0, 1, -1)
+"""The guided layer's first heads look at the token being spoken, the next and the last one: letters sound by their neighbours."""
 
 
 class Attention(nn.Module):
@@ -35,15 +36,16 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(self.heads * self.head_dim, width, bias=False)
         self.q_norm, self.k_norm = RMSNorm(self.head_dim, config.rms_norm_eps), RMSNorm(self.head_dim, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], shown_head: int | None = None) -> tuple[Tensor, Tensor | None]:
-        """[B, T, D] to the same, and the log of one head's attention [B, T, T] if asked for."""
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], shown_heads: int = 0) -> tuple[Tensor, Tensor | None]:
+        """[B, T, D] to the same, and the log of the first `shown_heads` heads' attention [B, heads, T, T]."""
         q = rotated(self.q_norm(self.q_proj(x).unflatten(2, (self.heads, self.head_dim))).transpose(1, 2), rotation)
         k = rotated(self.k_norm(self.k_proj(x).unflatten(2, (self.kv_heads, self.head_dim))).transpose(1, 2), rotation)
         v = self.v_proj(x).unflatten(2, (self.kv_heads, self.head_dim)).transpose(1, 2)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         shown = None
-        if shown_head is not None:
-            scores = q[:, shown_head] @ k[:, shown_head * self.kv_heads // self.heads].transpose(1, 2) * self.head_dim**-0.5
+        if shown_heads:
+            keys = k.repeat_interleave(self.heads // self.kv_heads, 1)[:, :shown_heads]
+            scores = q[:, :shown_heads] @ keys.transpose(2, 3) * self.head_dim**-0.5
             future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
             shown = scores.masked_fill(future, float("-inf")).log_softmax(-1)
         return self.o_proj(y.transpose(1, 2).flatten(2)), shown
@@ -56,8 +58,8 @@ class Layer(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], shown_head: int | None = None) -> tuple[Tensor, Tensor | None]:
-        change, shown = self.self_attn(self.input_layernorm(x), rotation, shown_head)
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], shown_heads: int = 0) -> tuple[Tensor, Tensor | None]:
+        change, shown = self.self_attn(self.input_layernorm(x), rotation, shown_heads)
         x = x + change
         return x + self.mlp(self.post_attention_layernorm(x)), shown
 
@@ -123,7 +125,7 @@ class TalkerStack(Stack):
 
 
 class TalkerStates(NamedTuple):
-    """hidden [B, T, D] after the final norm; paced [B, T, D] of PACED_LAYER; log_attention [B, T, T] of the guided head."""
+    """hidden [B, T, D] after the final norm; paced [B, T, D] of PACED_LAYER; log_attention [B, heads, T, T] of the guided heads."""
 
     hidden: Tensor
     paced: Tensor
@@ -154,7 +156,7 @@ class Talker(nn.Module):
         """[B, T, D] prompt and frames."""
         x, rotation = embeddings, self.model.rotation(embeddings.shape[1])
         for index, layer in enumerate(self.model.layers):
-            x, shown = layer(x, rotation, GUIDED_HEAD if index == GUIDED_LAYER else None)
+            x, shown = layer(x, rotation, len(GUIDED_OFFSETS) if index == GUIDED_LAYER else 0)
             if shown is not None:
                 log_attention = shown
             if index == PACED_LAYER:

@@ -20,7 +20,7 @@ from training import sizes
 from training.codes import ENTRIES, SHAPE_CODEBOOKS, Quantizer
 from training.steps import train
 from training.talker_data import Batch, Batches, Reader, lessons
-from training.talker_model import Lecture, TalkerStates
+from training.talker_model import GUIDED_OFFSETS, Lecture, TalkerStates
 from training.voices import VOICES
 
 PEAK_LEARNING_RATE = 2e-3
@@ -98,7 +98,7 @@ class Course:
         speaks = place < batch.frames[:, None]
         hidden = states.hidden[:, first:]
         terms = {"code0": self._first_code(hidden, batch, place)}
-        terms["guide"] = GUIDANCE_WEIGHT * _guidance(states.log_attention[:, first:, first:], batch, speaks)
+        terms["guide"] = GUIDANCE_WEIGHT * _guidance(states.log_attention[:, :, first:, first:], batch, speaks)
         starts = self.model.start_probe(states.paced[:, first:])[..., 0]
         known = batch.starts.isfinite()
         terms["pace"] = PACE_WEIGHT * F.smooth_l1_loss(starts[known], batch.starts[known] / PACE_UNIT_FRAMES)
@@ -119,11 +119,16 @@ class Course:
 
 
 def _guidance(log_attention: Tensor, batch: Batch, speaks: Tensor) -> Tensor:
-    """How little the guided head looks at the token that each frame speaks."""
+    """How little the guided heads look at the token that each frame speaks and at its neighbours."""
     place = torch.arange(speaks.shape[1])
     begun = batch.starts[:, None, :] <= place[None, :, None] + 0.5
-    token = torch.minimum((begun.sum(2) - 1).clamp(min=0), place)
-    return -log_attention.gather(2, token[..., None])[..., 0][speaks].mean()
+    token = begun.sum(2) - 1
+    last = torch.minimum((batch.tokens >= 0).sum(1, keepdim=True), place)
+    missed = []
+    for head, offset in enumerate(GUIDED_OFFSETS):
+        wanted = torch.minimum((token + offset).clamp(min=0), last)
+        missed.append(-log_attention[:, head].gather(2, wanted[..., None])[..., 0][speaks].mean())
+    return torch.stack(missed).mean()
 
 
 def main() -> None:
