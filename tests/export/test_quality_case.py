@@ -59,6 +59,23 @@ def test_layers_are_measured_by_themselves_and_with_all_before(case: Case) -> No
     assert worse["head"].db < layers["head"].db - 10
 
 
+def test_weights_outside_of_modules_cannot_be_widened() -> None:
+    class Bare(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+            self.scale = torch.nn.Parameter(torch.rand(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            inner: torch.Tensor = self.inner(x)
+            return inner * self.scale
+
+    inputs = [(torch.rand(1, 4),) for _ in range(4)]
+    graph, _ = quantise(Bare(), inputs, RECIPE)
+    case = Case("b", "f", "16a8w", Bare(), graph, None, lambda: inputs, (Output("x"),))
+    assert {layer.name: layer.weighted for layer in measure(case, trace(case)).layers} == {"inner": True, "(top)": False}
+
+
 def test_several_outputs_are_judged_as_one_and_codes_by_codebook() -> None:
     class Two(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:

@@ -125,7 +125,8 @@ def _quality(name: str, layer: _Layer, recipe: Recipe) -> LayerQuality:
     own = min(ratio_db(one.signal, one.own_error) for one in layer.operators)
     last = layer.operators[-1]
     precision = precision_of(name, recipe)
-    return LayerQuality(name, precision, own, ratio_db(last.signal, last.error), layer.weighted)
+    # A recipe names modules: it cannot give bits to what is in none.
+    return LayerQuality(name, precision, own, ratio_db(last.signal, last.error), layer.weighted and name != ROOT)
 
 
 def _has_weights(node: torch.fx.Node) -> bool:
