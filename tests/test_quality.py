@@ -128,6 +128,13 @@ def test_deploy_refuses_what_is_below_the_gates(npu_bundle: Path, kz: Kz) -> Non
     assert "127.0.0.1" in message
 
 
+def test_bundle_info_tells_the_quality(npu_bundle: Path, fake_bundle: Path, kz: Kz) -> None:
+    assert "quality" not in kz("bundle", "info", fake_bundle).out
+    assert "  quality    the quality of " in kz("bundle", "info", npu_bundle).out
+    add_quality(npu_bundle, quality(method()))
+    assert "  quality    all gates hold" in kz("bundle", "info", npu_bundle).out
+
+
 def test_a_broken_report_is_named(npu_bundle: Path) -> None:
     add_quality(npu_bundle, quality(method()))
     path = npu_bundle / QUALITY_NAME

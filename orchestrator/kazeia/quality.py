@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from kazeia.bundle import Bundle, Strict
+from kazeia.bundle import Bundle, Manifest, Strict
 from kazeia.errors import BundleError
 
 QUALITY_NAME = "quality.json"
@@ -33,7 +33,7 @@ class Gates(Strict):
     """What a bundle must reach. A measure that was not taken passes, but something must have been measured."""
 
     quantized_db: float = 15.0
-    """Float to quantised, of logits and hidden states. Below it codes are drawn from noise."""
+    """Float to quantised, of every output. Below it codes are drawn from noise."""
     lowered_db: float = 40.0
     """Quantised to emulated, of every output: 70 dB is usual, less is a fault of the compiler or of a scale."""
     fp16_db: float = 30.0
@@ -249,13 +249,18 @@ def read_quality(bundle: Bundle) -> Quality | None:
         raise BundleError(f"{path} is not valid: {error}; export the bundle again with kz export") from None
 
 
+def uses_npu(manifest: Manifest) -> bool:
+    """Is any of its programs for the NPU? Only such a bundle has a report."""
+    return any(program.backend == "qnn" for program in manifest.programs.values())
+
+
 def deploy_objection(bundle: Bundle) -> str | None:
     """Why a bundle for the NPU should not be deployed; None if it is good, or for other backends, which have no report.
 
     Raises:
         BundleError: its report is broken.
     """
-    if all(program.backend != "qnn" for program in bundle.manifest.programs.values()):
+    if not uses_npu(bundle.manifest):
         return None
     quality = read_quality(bundle)
     if quality is None:

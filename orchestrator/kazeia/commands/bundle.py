@@ -22,6 +22,7 @@ def info(folder: str | None, verify: bool, as_json: bool) -> None:
 
     from kazeia.bundle import Bundle
     from kazeia.bundle_choice import choose_bundle
+    from kazeia.quality import deploy_objection, uses_npu
 
     bundle = Bundle.open(choose_bundle(folder), rehash=verify)
     manifest = bundle.manifest
@@ -36,6 +37,8 @@ def info(folder: str | None, verify: bool, as_json: bool) -> None:
         click.echo(f"  program    {name}: {program.backend} {program.quant}")
     if manifest.built_for:
         click.echo(f"  NPU        {manifest.soc}, QNN {manifest.qnn}, built for {manifest.built_for}")
+    if uses_npu(manifest):
+        click.echo(f"  quality    {deploy_objection(bundle) or 'all gates hold'}")
     click.echo(f"  languages  {', '.join(sorted(model.languages))}")
     if model.speakers:
         click.echo(f"  speakers   {', '.join(sorted(model.speakers))}")
