@@ -1,4 +1,4 @@
-"""Remake `orchestrator/kazeia/data/builtin` from the trained checkpoint.
+"""Make `orchestrator/kazeia/data/builtin` from the checkpoint that `python -m training.checkpoint` writes.
 
     python -m scripts.make_builtin_bundle
 
