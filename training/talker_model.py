@@ -125,7 +125,10 @@ class TalkerStack(Stack):
 
 
 class TalkerStates(NamedTuple):
-    """hidden [B, T, D] after the final norm; paced [B, T, D] of PACED_LAYER; log_attention [B, heads, T, T] of the guided heads."""
+    """hidden [B, T, D] after the final norm; paced [B, T, D] of PACED_LAYER.
+
+    log_attention [B, heads, T, T] of the guided heads.
+    """
 
     hidden: Tensor
     paced: Tensor
