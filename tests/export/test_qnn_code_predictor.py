@@ -10,12 +10,13 @@ import torch
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.export.calibration import PredictorSample
-from kazeia.export.qnn_code_predictor import DROPPED, Frame, Score, frame_spec, steps_spec
+from kazeia.export.qnn_code_predictor import DROPPED, Frame, Score, frame_spec
 from kazeia.export.qnn_lowering import QnnTarget
 from kazeia.export.qnn_predictor_samples import NOISE_RANGE, gumbel
 from kazeia.export.qnn_program import QnnBuild, build
 from kazeia.export.qnn_quantize import Inputs, Recipe
 from tests.export.export_oracles import Oracle
+from tests.support.npu_programs import npu_predictor
 
 TARGET = QnnTarget("SM8750", for_emulator=True)
 TEMPERATURE = 0.9
@@ -119,18 +120,9 @@ def test_the_best_code_never_falls_below_a_dropped_one() -> None:
     assert -np.log(-np.log1p(-0.5 * 2.0**-32)) < NOISE_RANGE[1]
 
 
-@pytest.fixture(scope="module")
-def fp16_frame(checkpoint: Checkpoint) -> QnnBuild:
-    return build(frame_spec(checkpoint, Recipe("fp16")), TARGET, Recipe("fp16"))
-
-
-@pytest.fixture(scope="module")
-def fp16_steps(checkpoint: Checkpoint) -> QnnBuild:
-    return build(steps_spec(checkpoint, Recipe("fp16")), TARGET, Recipe("fp16"))
-
-
-def test_frame_and_steps_agree_in_the_emulator(checkpoint: Checkpoint, fp16_frame: QnnBuild, fp16_steps: QnnBuild) -> None:
-    frame = fp16_frame.spec.methods["frame"].module
+def test_frame_and_steps_agree_in_the_emulator() -> None:
+    _, checkpoint, fused, steps = npu_predictor()
+    frame = fused.spec.methods["frame"].module
     top_k = checkpoint.generation.subtalker_top_k
     score = Score(checkpoint.config.talker_config, checkpoint.tensor).eval()
     clear = [
@@ -140,11 +132,11 @@ def test_frame_and_steps_agree_in_the_emulator(checkpoint: Checkpoint, fp16_fram
     for inputs in clear[:4]:
         with torch.no_grad():
             want, want_sum = frame(*inputs)
-        codes, embedding_sum = fp16_frame.emulated("frame", inputs)
+        codes, embedding_sum = fused.emulated("frame", inputs)
         assert codes.dtype == torch.int32
         assert codes[0].tolist() == want[0].tolist()
         torch.testing.assert_close(embedding_sum, want_sum, atol=0.02, rtol=0)
-        assert draw_by_steps(checkpoint, fp16_steps, inputs, top_k) == want[0].tolist()
+        assert draw_by_steps(checkpoint, steps, inputs, top_k) == want[0].tolist()
 
 
 def test_a_quantised_frame_is_lowered_as_it_was_quantised(checkpoint: Checkpoint) -> None:
