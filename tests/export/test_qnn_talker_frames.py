@@ -6,26 +6,29 @@ import numpy as np
 import pytest
 import torch
 
+from kazeia.checkpoint import Checkpoint
+from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.export.calibration import TalkerSample
 from kazeia.export.layers import DecoderShape
 from kazeia.export.qnn_cache import StaticCache
 from kazeia.export.qnn_talker import QnnTalker
 from kazeia.export.qnn_talker_frames import frame_steps
-from tests.export.export_oracles import Oracle
 
 PAST = 40
 
 
 @pytest.fixture(scope="module")
-def talker() -> QnnTalker:
-    oracle = Oracle()
-    return QnnTalker(oracle.config, oracle.tensor, PAST + 1).eval()
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    folder = tmp_path_factory.mktemp("checkpoint") / "tiny"
+    write_random_checkpoint(folder, size="tiny", kind="base", seed=5)
+    return Checkpoint.open(folder)
 
 
 @pytest.mark.parametrize(("every", "chunk"), [(1, 4), (3, 4), (5, 16)])
 @torch.no_grad()
-def test_steps_are_those_of_speaking(talker: QnnTalker, every: int, chunk: int) -> None:
-    shape = DecoderShape.of(Oracle().config)
+def test_steps_are_those_of_speaking(checkpoint: Checkpoint, every: int, chunk: int) -> None:
+    config = checkpoint.config.talker_config
+    shape, talker = DecoderShape.of(config), QnnTalker(config, checkpoint.tensor, PAST + 1).eval()
     random = np.random.default_rng(1)
     samples = [
         TalkerSample(random.standard_normal((tokens + frames, 64), np.float32), tokens) for tokens, frames in ((9, 12), (11, 7))
