@@ -145,8 +145,10 @@ def test_without_torch_the_extra_is_named(checkpoint: Path, tmp_path: Path, kz: 
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--backend", "qnn"], "'qnn' is not 'xnnpack'"),
-        (["--quant", "int3"], "'int3' is not one of 'fp32', '8da8w', '8da4w'"),
+        (["--backend", "cuda"], "'cuda' is not one of 'xnnpack', 'qnn'"),
+        (["--backend", "qnn", "--quant", "16a8w"], "16a8w has fixed scales, which come from recorded speech"),
+        (["--backend", "qnn", "--soc", "SM1"], "unknown SoC 'SM1'; choose one of SM8650, SM8750, SM8850"),
+        (["--quant", "int3"], "'int3' is not one of 'fp32', '8da8w', '8da4w', 'fp16', '16a8w', '16a4w'"),
         (["--context", "8"], "the context of 8 is too small; choose 32 or more"),
         (["--context", "40000"], "longer than the model's 32768 positions; choose 32768 or less"),
         (["--prefill-tokens", "0"], "0 prefill tokens do not fit a context of 1024"),
