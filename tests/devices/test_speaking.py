@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kazeia import bundle_choice, runner_client
+from kazeia import runner_client
 from kazeia.bundle import read_manifest
 from kazeia.devices import remote_channel
 from kazeia.devices.adb import AdbDevice
@@ -21,6 +21,7 @@ from kazeia.devices.shell import quote
 from kazeia.runner_client import RunnerClient
 from tests.devices.test_deployment import ROOT, deployed
 from tests.support.adbd import FEATURES_V1, Adbd, Config, Faults, Trip
+from tests.support.bundles import BABBLE
 from tests.support.command import Kz
 from tests.support.sandbox import Sandbox
 from tests.support.sshd import Sshd
@@ -130,7 +131,7 @@ def test_nothing_is_left_running_and_the_logs_stay(
 def test_a_bundle_that_is_not_deployed(speaker: Speaker, kz: Kz, adbd: Adbd, fake_bundle: Path) -> None:
     name = f"adb:{adbd.serial}"
     assert speaker.fails("--device", "adb") == (
-        f"kz: {name}: {bundle_choice.BABBLE.name} is not deployed there; run kz deploy {bundle_choice.BABBLE} --device {name}"
+        f"kz: {name}: {BABBLE.name} is not deployed there; run kz deploy {BABBLE} --device {name}"
     )
     deployed(kz, fake_bundle)
     assert "is not deployed there; run kz deploy" in speaker.fails()
@@ -148,10 +149,10 @@ def test_a_device_of_the_last_deploy_that_has_gone(speaker: Speaker, kz: Kz, adb
 def test_files_changed_on_the_device_are_noticed(speaker: Speaker, kz: Kz, device_name: str) -> None:
     deployed(kz, "--device", device_name)
     device = choose_remote(device_name)
-    file = next(file for file in read_manifest(bundle_choice.BABBLE).files if file.name == "talker.pte")
+    file = next(file for file in read_manifest(BABBLE).files if file.name == "talker.pte")
     device.run(f"cd {device.folder}/blobs && cp {file.sha256} x && mv -f x {file.sha256}")
     message = speaker.fails()
-    assert f"files of {bundle_choice.BABBLE.name} were changed after the deployment; run kz deploy" in message
+    assert f"files of {BABBLE.name} were changed after the deployment; run kz deploy" in message
     assert deployed(kz)["sent"] == [], "the content is right after all"
     assert not isinstance(speaker.codes("Bonjour."), str)
     device.run(f"rm {device.folder}/blobs/{file.sha256}")
@@ -273,7 +274,7 @@ def test_a_launch_script_that_fails_says_so(speaker: Speaker, kz: Kz, device_nam
 
 def test_an_interrupt_while_speaking_ends_the_runner(kz: Kz, adbd: Adbd, tablet: AdbDevice, sandbox: Sandbox) -> None:
     deployed(kz)
-    client = RunnerClient(tablet, bundle_choice.BABBLE, "generate")
+    client = RunnerClient(tablet, BABBLE, "generate")
 
     def interrupted() -> None:
         with client:
@@ -289,7 +290,7 @@ def test_an_interrupt_while_speaking_ends_the_runner(kz: Kz, adbd: Adbd, tablet:
 
 def test_two_runners_on_one_device_do_not_mix(kz: Kz, adbd: Adbd, tablet: AdbDevice) -> None:
     deployed(kz)
-    clients = [RunnerClient(tablet, bundle_choice.BABBLE, "generate") for _ in range(2)]
+    clients = [RunnerClient(tablet, BABBLE, "generate") for _ in range(2)]
     assert [client.wait_ready().protocol for client in clients] == [1, 1]
     assert len(tablet.describe().busy_pids) == 2
     clients[0].close()
