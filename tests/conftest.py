@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from tests.support.command import Kz
 RACING = ("tests/devices/", "tests/serve/", "tests/test_support_", "tests/test_batch_", "tests/test_dask_", "tests/test_speak")
 """Tests whose other side is a process of its own: a busy machine may be late. A failure is tried once more and reported."""
 
-
 EMULATED = (
     "tests/export/test_qnn_", "tests/export/test_quality_faults", "tests/test_npu_", "tests/test_qnn_sdk.py::test_the_package",
 )  # fmt: skip
 """Tests that need the NPU's compiler and emulator, which there are none of for Python 3.10."""
+
+# What a shell starts in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
