@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from kazeia.benchmark import _prompt
+from kazeia.benchmark import random_prompt
 from kazeia.bundle import Bundle, Program, read_manifest
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.random_weights import write_random_checkpoint
@@ -92,7 +92,7 @@ def speak(bundle: Path, overrides: Overrides = GREEDY, seed: int = SEED) -> tupl
     with Synthesizer(bundle, "local", 1) as synthesizer:
         sampling = resolve_sampling(synthesizer.bundle.manifest.sampling, overrides)
         sampling = dataclasses.replace(sampling, min_frames=FRAMES)
-        stream = synthesizer.run(_prompt(synthesizer.bundle.manifest.model), sampling, seed, FRAMES)
+        stream = synthesizer.run(random_prompt(synthesizer.bundle.manifest.model), sampling, seed, FRAMES)
         for _ in stream:
             pass
         return stream.codes(), stream.statistics()

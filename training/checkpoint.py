@@ -2,8 +2,7 @@
 
 usage: python -m training.checkpoint WORK FOLDER
 
-What is not trained keeps made-up weights, as the model card says: the speech encoder, and all of the speaker encoder but its
-last layer.
+What is not trained keeps made-up weights: the speech encoder, and all of the speaker encoder but its last layer.
 """
 
 from __future__ import annotations

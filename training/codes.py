@@ -3,7 +3,7 @@
 usage: python -m training.codes WORK [--files N]
 
 Codebook 0 is the coarse shape of the frame, codebook 1 its number of pitch periods as it is, codebooks 2 to 15 refine the shape.
-Fits WORK/codes.npz and prints the error left after each codebook, on held-out sentences.
+Fits WORK/codes.npz, if it is not there, and prints the error left after each codebook, on held-out sentences.
 """
 
 from __future__ import annotations
@@ -98,6 +98,10 @@ class Quantizer:
         pitch = np.repeat(codes[:, PERIODS_CODEBOOK] * 12.5, HOPS_PER_FRAME).astype(np.float32)
         return Features(hops[:, :BANDS], (hops[:, BANDS:noise_end] / NOISE_WEIGHT).clip(0, 1), voiced & (pitch > 0), pitch)
 
+    def scaled_entries(self) -> Array:
+        """The entries in units of the first codebook's spread, as the models meet them."""
+        return np.asarray(self.entries / self.entries[0].std(), np.float32)
+
     def save(self, file: Path) -> None:
         np.savez(file, mean=self.mean, basis=self.basis, entries=self.entries)
 
@@ -131,10 +135,12 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--files", type=int, default=10, help="of each language")
     options = parser.parse_args()
-    frames = np.concatenate([vectors(f) for f in everyone(options.work, "train", options.files)])
-    chosen = np.random.default_rng(0).permutation(len(frames))[:FITTED_FRAMES]
-    quantizer = Quantizer.fit(frames[chosen])
-    quantizer.save(options.work / "codes.npz")
+    file = options.work / "codes.npz"
+    if not file.exists():  # everything after this stage is of these codes
+        frames = np.concatenate([vectors(f) for f in everyone(options.work, "train", options.files)])
+        chosen = np.random.default_rng(0).permutation(len(frames))[:FITTED_FRAMES]
+        Quantizer.fit(frames[chosen]).save(file)
+    quantizer = Quantizer.load(file)
     heldout = list(everyone(options.work, "heldout", 1))[:200]
     for codebooks in (1, 3, 5, 9, 13, 16):
         print(f"{codebooks:2} codebooks: {envelope_error(quantizer, heldout, codebooks):.2f} dB")

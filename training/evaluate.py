@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kazeia.synthesis import Options, Speech, Synthesizer
-from training import features
-from training.features import Utterance
+from training.features import Utterance, heldout
 from training.likeness import mfcc, nearest
 from training.recogniser import heard, word_error_rate
 from training.vocoder import FRAME_SAMPLES, SAMPLE_RATE, synthesise
@@ -30,11 +29,6 @@ from training.voices import VOICES, spoken_by
 DURATION_TOLERANCE = 0.2
 SEED = 1
 Floats = NDArray[np.float32]
-
-
-def heldout(work: Path, language: str, count: int) -> list[Utterance]:
-    utterances = itertools.chain.from_iterable(map(features.load, features.files(work, language, "heldout")))
-    return list(itertools.islice(utterances, count))
 
 
 def speak(synthesizer: Synthesizer, utterance: Utterance, language: str, voice: str, seed: int) -> Speech:

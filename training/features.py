@@ -92,6 +92,11 @@ def files(work: Path, language: str, part: str) -> list[Path]:
     return sorted(f for f in (work / "features").glob(f"{language}.{part}.*.npz") if ".partial" not in f.name)
 
 
+def heldout(work: Path, language: str, count: int) -> list[Utterance]:
+    """The first `count` sentences that training never sees."""
+    return list(itertools.islice(itertools.chain.from_iterable(map(load, files(work, language, "heldout"))), count))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)

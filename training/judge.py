@@ -6,14 +6,13 @@ usage: python -m training.judge WORK vocoder|codes|decoder [--sentences N]
 from __future__ import annotations
 
 import argparse
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from training import features
+from training.features import heldout
 from training.recogniser import heard, word_error_rate
 from training.vocoder import Features, synthesise
 from training.voices import VOICES, spoken_by
@@ -61,8 +60,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="what was misheard")
     options = parser.parse_args()
     speak = STAGES[options.stage](options.work)
-    utterances = itertools.chain.from_iterable(map(features.load, features.files(options.work, "en", "heldout")))
-    chosen = list(itertools.islice(utterances, options.sentences))
+    chosen = heldout(options.work, "en", options.sentences)
     for voice in VOICES:
         pairs = [(u.text, heard(speak(spoken_by(voice, "en", u.features)))) for u in chosen]
         if options.show:

@@ -15,7 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kazeia.audio import write_wav
 from kazeia.synthesis import Options, Synthesizer
-from training.evaluate import SEED, heldout
+from training.evaluate import SEED
+from training.features import heldout
 from training.vocoder import SAMPLE_RATE, synthesise
 from training.voices import VOICES, spoken_by
 

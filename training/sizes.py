@@ -13,16 +13,10 @@ import msgspec
 
 from kazeia.checkpoint.config import CodecConfig, CodecDecoderConfig, Config, TalkerConfig
 from kazeia.checkpoint.presets import CODEC_IDS, codec_config, model_config
-from kazeia.tokenizer import build_tokenizer
+from kazeia.checkpoint.random_weights import token_ids
 from training.codes import CODEBOOKS, ENTRIES, WIDTH
+from training.tokenizer import FILES
 
-TOKEN_KEYS = {
-    "im_start_token_id": "<|im_start|>",
-    "im_end_token_id": "<|im_end|>",
-    "tts_pad_token_id": "<tts_pad>",
-    "tts_bos_token_id": "<tts_text_bos>",
-    "tts_eos_token_id": "<tts_text_eod>",
-}
 TINY_CODEBOOK = 128
 """Of the preset whose control ids are shifted to this codebook's size."""
 SHIFT = ENTRIES - TINY_CODEBOOK
@@ -50,13 +44,12 @@ LANGUAGE_IDS = ("english", "french")
 
 def main_config(tokenizer: Path) -> dict[str, Any]:
     """`config.json` for the tokenizer in the folder `tokenizer`."""
-    backend = build_tokenizer(tokenizer)
-    token_ids = {key: backend.token_to_id(marker) for key, marker in TOKEN_KEYS.items()}
-    config = model_config("tiny", "base", token_ids, backend.get_vocab_size(with_added_tokens=True))
+    ids, text_ids = token_ids({name: (tokenizer / name).read_bytes() for name in FILES})
+    config = model_config("tiny", "base", ids, text_ids)
     talker = config["talker_config"]
     languages = {name: talker["codec_language_id"][name] + SHIFT for name in LANGUAGE_IDS}
-    ids = {key: talker[key] + SHIFT for key in CODEC_IDS}
-    talker.update(TALKER, **ids, codec_language_id=languages, vocab_size=talker["vocab_size"] + SHIFT)
+    control = {key: talker[key] + SHIFT for key in CODEC_IDS}
+    talker.update(TALKER, **control, codec_language_id=languages, vocab_size=talker["vocab_size"] + SHIFT)
     talker["rope_scaling"]["mrope_section"] = MROPE_SECTION
     talker["code_predictor_config"].update(PREDICTOR)
     config["speaker_encoder_config"]["enc_dim"] = talker["hidden_size"]

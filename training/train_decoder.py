@@ -37,7 +37,6 @@ PREEMPHASIS = 0.9
 LEVEL = 0.1
 """A tenth of full scale is the unit of the sample-wise loss."""
 
-
 Shorts: TypeAlias = NDArray[np.int16]
 
 
@@ -50,8 +49,8 @@ class Data(NamedTuple):
 
 
 def make_data(work: Path, files: int) -> Data:
-    """The first `files` files of each language, in every voice; kept in WORK/decoder_data.npz."""
-    kept = work / "decoder_data.npz"
+    """The first `files` files of each language, in every voice; kept in WORK."""
+    kept = work / f"decoder_data.{files}.npz"
     if not kept.exists():
         quantizer = Quantizer.load(work / "codes.npz")
         codes, samples = [], []
@@ -70,10 +69,9 @@ def make_data(work: Path, files: int) -> Data:
 
 def initialise(model: SpeechDecoder, quantizer: Quantizer) -> None:
     """The codebooks begin as the k-means entries, in units of the first one's spread."""
-    unit = float(quantizer.entries[0].std())
     with torch.no_grad():
-        for codebook, entries in zip(SHAPE_CODEBOOKS, quantizer.entries, strict=True):
-            model.entries[codebook] = torch.from_numpy(entries[:, : model.entries.shape[2]] / unit)
+        for codebook, entries in zip(SHAPE_CODEBOOKS, quantizer.scaled_entries(), strict=True):
+            model.entries[codebook] = torch.from_numpy(entries[:, : model.entries.shape[2]])
         model.entries[PERIODS_CODEBOOK].normal_()
 
 
@@ -126,24 +124,32 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     data = make_data(options.work, options.files)
-    components = Components.fit(data.samples)
-    model = SpeechDecoder(speech_decoder())
-    initialise(model, Quantizer.load(options.work / "codes.npz"))
+    stage = train_front if options.stage == "front" else train_whole
+    stage(options.work, data, options.steps)
+
+
+def train_front(work: Path, data: Data, steps: int) -> None:
+    components, model = Components.fit(data.samples), SpeechDecoder(speech_decoder())
+    initialise(model, Quantizer.load(work / "codes.npz"))
     make_linear(model, components)
-    front, file = options.work / "decoder_front.pt", options.work / "decoder.pt"
-    if options.stage == "whole" and not file.exists():
-        model.load_state_dict(torch.load(front)["model"])
 
     def loss_of_batch(step: int) -> dict[str, Tensor]:
-        codes, target, weights = batch(data, np.random.default_rng([1, step]), FRONT_BATCH if options.stage == "front" else BATCH)
-        if options.stage == "front":
-            return front_loss(model, components, codes, target, weights)
+        codes, target, weights = batch(data, np.random.default_rng([1, step]), FRONT_BATCH)
+        return front_loss(model, components, codes, target, weights)
+
+    train(model, loss_of_batch, work / "decoder_front.pt", steps=steps, peak=FRONT_LEARNING_RATE)
+
+
+def train_whole(work: Path, data: Data, steps: int) -> None:
+    model, file = SpeechDecoder(speech_decoder()), work / "decoder.pt"
+    if not file.exists():
+        model.load_state_dict(torch.load(work / "decoder_front.pt")["model"])
+
+    def loss_of_batch(step: int) -> dict[str, Tensor]:
+        codes, target, weights = batch(data, np.random.default_rng([1, step]), BATCH)
         return losses(model(codes), target, weights)
 
-    if options.stage == "front":
-        train(model, loss_of_batch, front, steps=options.steps, peak=FRONT_LEARNING_RATE)
-    else:
-        train(model, loss_of_batch, file, steps=options.steps, peak=LEARNING_RATE)
+    train(model, loss_of_batch, file, steps=steps, peak=LEARNING_RATE)
 
 
 if __name__ == "__main__":

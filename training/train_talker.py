@@ -49,8 +49,7 @@ class Course:
         self.role = torch.tensor(backend.encode("<|im_start|>assistant\n", add_special_tokens=False).ids)
         self.pad, self.bos, self.eos = (config[f"tts_{name}_token_id"] for name in ("pad", "bos", "eos"))
         self.model = Lecture(self.talker_config, len(VOICES))
-        quantizer = Quantizer.load(work / "codes.npz")
-        self.entries = torch.from_numpy(quantizer.entries / quantizer.entries[0].std())
+        self.entries = torch.from_numpy(Quantizer.load(work / "codes.npz").scaled_entries())
 
     def prompts(self, batch: Batch, *, named: bool) -> Tensor:
         """[B, P, D]: role, codec tags and voice, as `kazeia.prompt` lays them out."""

@@ -35,7 +35,7 @@ def benchmark(
         room = model.context_length - BENCH_PROMPT_TOKENS
         if frames > room:
             raise UsageError(f"--frames must be at most {room} for this bundle's context of {model.context_length}, not {frames}")
-        prompt = _prompt(model)
+        prompt = random_prompt(model)
         sampling = dataclasses.replace(resolve_sampling(synthesizer.bundle.manifest.sampling, Overrides()), min_frames=frames)
         results = []
         for run in range(runs + 1):
@@ -46,7 +46,7 @@ def benchmark(
     return {"runs": runs, **_medians(results[1:])}
 
 
-def _prompt(model: Model) -> Prompt:
+def random_prompt(model: Model) -> Prompt:
     """An x-vector prompt's shape with random content."""
     random = np.random.default_rng(SEED)
     rows = random.standard_normal((BENCH_PROMPT_TOKENS + 1, model.hidden_size), np.float32) * np.float32(0.05)

@@ -104,6 +104,14 @@ def build_prompt(bundle: Bundle, request: Request) -> Prompt:
     return Prompt(text, embeddings, trailing, builder.tts_pad[0], reference_codes, warning)
 
 
+def frame_embeddings(bundle: Bundle, codes: NDArray[np.int16]) -> Floats:
+    """The sum of each frame's 16 code embeddings: codes `[frames, 16]` to `[frames, hidden]`."""
+    total = np.zeros((len(codes), bundle.manifest.model.hidden_size), np.float32)
+    for group, table in enumerate(bundle.codec_embeddings):
+        total += table[codes[:, group]].astype(np.float32)
+    return total
+
+
 def _check_kind(bundle: Bundle, request: Request) -> None:
     """Refuse what this kind of model cannot do, before anything is computed."""
     model = bundle.manifest.model
@@ -136,6 +144,7 @@ class _Builder:
     """Looks embeddings up and lays them out."""
 
     def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
         self._model = bundle.manifest.model
         self._text = bundle.text_embeddings
         self._codec = bundle.codec_embeddings
@@ -194,20 +203,13 @@ class _Builder:
         """What follows the tags with a reference (`generate_icl_prompt`), and the trailing text."""
         content = reference_ids[ROLE_TOKENS:-REFERENCE_TAIL_TOKENS] + ids[ROLE_TOKENS:-ASSISTANT_TAIL_TOKENS]
         texts = np.concatenate([self.text(content), self.tts_eos])
-        frames = np.concatenate([self.codec([self._tokens.codec_bos]), self._frame_embeddings(codes)])
+        frames = np.concatenate([self.codec([self._tokens.codec_bos]), frame_embeddings(self._bundle, codes)])
         if mode == "full":
             return np.concatenate([texts + self.codec([self._tokens.codec_pad]), frames + self.tts_pad]), self._nothing()
         if len(texts) > len(frames):
             return texts[: len(frames)] + frames, texts[len(frames) :]
         padding = np.repeat(self.tts_pad, len(frames) - len(texts), axis=0)
         return np.concatenate([texts, padding]) + frames, self._nothing()
-
-    def _frame_embeddings(self, codes: NDArray[np.int16]) -> Floats:
-        """The sum of each frame's 16 code embeddings: `[frames, hidden]`."""
-        total = np.zeros((len(codes), self._model.hidden_size), np.float32)
-        for group, table in enumerate(self._codec):
-            total += table[codes[:, group]].astype(np.float32)
-        return total
 
     def _speaker(self, request: Request) -> Speaker | None:
         if request.speaker is None:

@@ -8,6 +8,12 @@
 
 namespace kz {
 
+/// Order of a cached transformer's inputs; the past keys of all layers come first, then the past values.
+constexpr std::size_t kEmbeds = 0;
+constexpr std::size_t kPositions = 1;
+constexpr std::size_t kMask = 2;
+constexpr std::size_t kFirstPast = 3;
+
 /// One call of a cached transformer: `rows` new tokens behind `past` cached ones, in a method that takes `tokens` of them after
 /// `columns - tokens` rows of past. Fewer rows than tokens are right-aligned: pad rows come first, see only themselves and are
 /// seen by nobody.

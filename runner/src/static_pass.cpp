@@ -8,10 +8,6 @@
 namespace kz {
 namespace {
 
-constexpr std::size_t kEmbeds = 0;
-constexpr std::size_t kPositions = 1;
-constexpr std::size_t kMask = 2;
-constexpr std::size_t kFirstPast = 3;
 constexpr std::size_t kSlackElements = Method::kReadSlackBytes / sizeof(float);
 
 Error misfit(const Method& method, const char* what) {

@@ -16,15 +16,11 @@ namespace {
 
 KvShape kv_shape(const TalkerSizes& sizes) { return {sizes.layers, sizes.kv_heads, sizes.head_dim}; }
 
-/// The past grows with the cache; graphs read and write it in place.
-class DynamicSteps final : public TalkerSteps {
+/// A cache and the two passes that work on it.
+template <typename Cache, typename AnyPass>
+class PassSteps : public TalkerSteps {
  public:
-  static Result<std::unique_ptr<TalkerSteps>> load(const Program& program, const TalkerSizes& sizes) {
-    KZ_TRY_ASSIGN(auto prefill, load_pass(program, contract::kPrefillMethod, pass_shape(sizes, sizes.prefill_tokens)));
-    KZ_TRY_ASSIGN(auto decode, load_pass(program, contract::kDecodeMethod, pass_shape(sizes, 1)));
-    KZ_TRY_ASSIGN(KvCache cache, KvCache::create(kv_shape(sizes), sizes.context_length, sizes.prefill_tokens - 1));
-    return std::unique_ptr<TalkerSteps>(new DynamicSteps(std::move(cache), std::move(prefill), std::move(decode)));
-  }
+  using Pass = std::unique_ptr<AnyPass>;
 
   void reset() override { cache_.clear(); }
   Status prefill(Span<const float> embeds) override { return run(*prefill_, embeds); }
@@ -32,11 +28,45 @@ class DynamicSteps final : public TalkerSteps {
   Span<float> result(std::size_t index) override { return last_->result(index); }
   uint64_t copied_bytes() const override { return prefill_->copied_bytes() + decode_->copied_bytes(); }
 
- private:
-  using Pass = std::unique_ptr<TransformerPass>;
+ protected:
+  explicit PassSteps(Cache cache) : cache_(std::move(cache)) {}
 
-  DynamicSteps(KvCache cache, Pass prefill, Pass decode)
-      : cache_(std::move(cache)), prefill_(std::move(prefill)), decode_(std::move(decode)), last_(prefill_.get()) {}
+  void use(Pass prefill, Pass decode) {
+    prefill_ = std::move(prefill);
+    decode_ = std::move(decode);
+    last_ = prefill_.get();
+  }
+
+  virtual Status call(AnyPass& pass, Span<const float> embeds) = 0;
+
+  Cache cache_;  // before the passes, which may be bound to it
+
+ private:
+  Status run(AnyPass& pass, Span<const float> embeds) {
+    KZ_TRY(call(pass, embeds));
+    last_ = &pass;
+    return {};
+  }
+
+  Pass prefill_;
+  Pass decode_;
+  AnyPass* last_ = nullptr;  ///< whose results are current
+};
+
+/// The past grows with the cache; graphs read and write it in place.
+class DynamicSteps final : public PassSteps<KvCache, TransformerPass> {
+ public:
+  static Result<std::unique_ptr<TalkerSteps>> load(const Program& program, const TalkerSizes& sizes) {
+    KZ_TRY_ASSIGN(auto prefill, load_pass(program, contract::kPrefillMethod, pass_shape(sizes, sizes.prefill_tokens)));
+    KZ_TRY_ASSIGN(auto decode, load_pass(program, contract::kDecodeMethod, pass_shape(sizes, 1)));
+    KZ_TRY_ASSIGN(KvCache cache, KvCache::create(kv_shape(sizes), sizes.context_length, sizes.prefill_tokens - 1));
+    std::unique_ptr<DynamicSteps> steps(new DynamicSteps(std::move(cache)));
+    steps->use(std::move(prefill), std::move(decode));
+    return std::unique_ptr<TalkerSteps>(std::move(steps));
+  }
+
+ private:
+  using PassSteps::PassSteps;
 
   static PassShape pass_shape(const TalkerSizes& sizes, std::size_t tokens) {
     PassShape shape;
@@ -48,20 +78,11 @@ class DynamicSteps final : public TalkerSteps {
     return shape;
   }
 
-  Status run(TransformerPass& pass, Span<const float> embeds) {
-    KZ_TRY(pass.run(embeds, cache_));
-    last_ = &pass;
-    return {};
-  }
-
-  KvCache cache_;
-  Pass prefill_;
-  Pass decode_;
-  TransformerPass* last_;  ///< whose results are current
+  Status call(TransformerPass& pass, Span<const float> embeds) override { return pass.run(embeds, cache_); }
 };
 
 /// The past has its full length always, in the program's own element type.
-class StaticSteps final : public TalkerSteps {
+class StaticSteps final : public PassSteps<StaticKvCache, StaticPass> {
  public:
   static Result<std::unique_ptr<TalkerSteps>> load(const Program& program, const TalkerSizes& sizes) {
     KZ_TRY_ASSIGN(const double mask_value, program.read_double("mask_value"));
@@ -82,33 +103,16 @@ class StaticSteps final : public TalkerSteps {
     log_message(LogLevel::Debug, "KV cache: %zu bytes an element, %s", past.element_bytes,
                 cache.is_shared() ? "shared with the NPU" : "not shared with the NPU");
     std::unique_ptr<StaticSteps> steps(new StaticSteps(std::move(cache)));
-    KZ_TRY_ASSIGN(steps->prefill_, StaticPass::create(std::move(prefill), shape(sizes.prefill_tokens), steps->cache_));
-    KZ_TRY_ASSIGN(steps->decode_, StaticPass::create(std::move(decode), shape(1), steps->cache_));
-    steps->last_ = steps->prefill_.get();
+    KZ_TRY_ASSIGN(auto prompts, StaticPass::create(std::move(prefill), shape(sizes.prefill_tokens), steps->cache_));
+    KZ_TRY_ASSIGN(auto frames, StaticPass::create(std::move(decode), shape(1), steps->cache_));
+    steps->use(std::move(prompts), std::move(frames));
     return std::unique_ptr<TalkerSteps>(std::move(steps));
   }
 
-  void reset() override { cache_.clear(); }
-  Status prefill(Span<const float> embeds) override { return run(*prefill_, embeds); }
-  Status decode(Span<const float> embed) override { return run(*decode_, embed); }
-  Span<float> result(std::size_t index) override { return last_->result(index); }
-  uint64_t copied_bytes() const override { return prefill_->copied_bytes() + decode_->copied_bytes(); }
-
  private:
-  using Pass = std::unique_ptr<StaticPass>;
+  using PassSteps::PassSteps;
 
-  explicit StaticSteps(StaticKvCache cache) : cache_(std::move(cache)) {}
-
-  Status run(StaticPass& pass, Span<const float> embeds) {
-    KZ_TRY(pass.run(embeds));
-    last_ = &pass;
-    return {};
-  }
-
-  StaticKvCache cache_;  // the passes are bound to it
-  Pass prefill_;
-  Pass decode_;
-  StaticPass* last_ = nullptr;  ///< whose results are current
+  Status call(StaticPass& pass, Span<const float> embeds) override { return pass.run(embeds); }
 };
 
 }  // namespace

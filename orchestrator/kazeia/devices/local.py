@@ -14,7 +14,6 @@ from pathlib import Path
 from kazeia.bundle import MANIFEST_NAME, read_manifest
 from kazeia.devices.base import Channel, Device
 from kazeia.errors import BundleError, RunnerError
-from kazeia.qnn_sdk import find_qnn_sdk, version_numbers
 
 RUNNER_NAME = "kz_runner"
 LOG_TAIL_BYTES = 4096
@@ -129,6 +128,8 @@ def _environment(bundle: Path, arguments: Sequence[str]) -> dict[str, str] | Non
             f"{bundle} is for a device with a {manifest.soc}: its programs share weights, which the emulator of this machine "
             "cannot load; give --device, or export with --for emulator"
         )
+    from kazeia.qnn_sdk import find_qnn_sdk, version_numbers  # asks the packages installed, which costs 10 ms
+
     sdk = find_qnn_sdk()
     if manifest.qnn is not None and version_numbers(manifest.qnn) > version_numbers(sdk.version):
         raise BundleError(

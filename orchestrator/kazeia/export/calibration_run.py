@@ -46,7 +46,7 @@ from kazeia.files import sha256, write_atomically
 from kazeia.generation import Generation, frame_limit
 from kazeia.phrase_tasks import derived_seed
 from kazeia.phrases import Phrase, PhraseList
-from kazeia.prompt import Prompt, Request, build_prompt
+from kazeia.prompt import Prompt, Request, build_prompt, frame_embeddings
 from kazeia.runner_client import RunnerClient
 from kazeia.sampling import Overrides, resolve_sampling
 from kazeia.voices import list_voices, load_voice
@@ -307,11 +307,10 @@ def _speak(
 
 def _frame_rows(bundle: Bundle, prompt: Prompt, codes: Codes) -> Floats:
     """What each frame becomes as the talker's next input, `[F, D]`: its codes' embeddings and the next text's."""
-    rows = np.repeat(prompt.pad[None], len(codes), axis=0)
     texts = prompt.trailing[: len(codes)]
-    rows[: len(texts)] = texts
-    for group, table in enumerate(bundle.codec_embeddings):
-        rows += table[codes[:, group]].astype(np.float32)
+    rows = frame_embeddings(bundle, codes)
+    rows[: len(texts)] += texts
+    rows[len(texts) :] += prompt.pad
     return rows
 
 
