@@ -9,6 +9,7 @@ guide) than the training sentences.
 from __future__ import annotations
 
 import html
+import itertools
 import random
 import re
 import subprocess
@@ -20,9 +21,13 @@ from pathlib import Path
 PACKAGES = (
     "fortunes",
     "fortunes-min",
+    "gimp-help-en",
     "gimp-help-fr",
+    "debian-reference-en",
     "debian-reference-fr",
+    "debian-edu-doc-en",
     "debian-edu-doc-fr",
+    "aptitude-doc-en",
     "aptitude-doc-fr",
     "wfrench",
     "wamerican",
@@ -106,21 +111,20 @@ def everyday(language: str) -> list[str]:
     return (Path(__file__).parent / f"everyday.{language}.txt").read_text("utf-8").splitlines()
 
 
-FRENCH_GUIDES = (
-    ("usr/share/gimp/2.0/help/fr", "*.html"),
-    ("usr/share/debian-reference", "*.fr.html"),
-    ("usr/share/doc/debian-edu-doc-fr", "*.html"),
-    ("usr/share/doc/aptitude/html/fr", "*.html"),
+GUIDES = (
+    ("usr/share/gimp/2.0/help/{0}", "*.html"),
+    ("usr/share/debian-reference", "*.{0}.html"),
+    ("usr/share/doc/debian-edu-doc-{0}", "*.html"),
+    ("usr/share/doc/aptitude/html/{0}", "*.html"),
 )
-"""Folders with pages that are read for training, and their names."""
+"""Folders with pages in a language that are read for training, and their names."""
+DICTIONARIES = {"en": "american-english", "fr": "french"}
 
 
 def training_sentences(language: str, root: Path, rng: random.Random) -> list[str]:
-    if language == "en":
-        prose, dictionary = fortunes(root), root / "usr/share/dict/american-english"
-    else:
-        prose = paragraphs(page for folder, names in FRENCH_GUIDES for page in (root / folder).rglob(names))
-        dictionary = root / "usr/share/dict/french"
+    pages = [page for f, names in GUIDES for page in (root / f.format(language)).rglob(names.format(language))]
+    prose = itertools.chain(fortunes(root) if language == "en" else (), paragraphs(pages))
+    dictionary = root / "usr/share/dict" / DICTIONARIES[language]
     found = sentences(prose, language) + words(dictionary, language, DICTIONARY_LINES, rng)
     rng.shuffle(found)
     return everyday(language) + found

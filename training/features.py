@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from training.rhythm import paced
 from training.teacher import TEACHERS, Recording
 from training.vocoder import HOPS_PER_FRAME, Features, analyse
 
 CHUNK = 100
-LEAD_HOPS, TAIL_HOPS = 6, 16
 LOUDNESS = -2.3  # mean natural log of amplitude over the hops that sound: about -23 dBFS
 QUIET = 3.5  # natural log of amplitude below the loudest hop that counts as silence
 
@@ -29,31 +29,26 @@ AnyArray: TypeAlias = NDArray[Any]
 
 
 class Utterance(NamedTuple):
-    """A sentence, its features, and where its words begin: (first character, frame as a fraction)."""
+    """A sentence, its features, where its words begin (first character, frame as a fraction), and the phone of each frame."""
 
     text: str
     features: Features
     words: tuple[tuple[int, float], ...]
+    phones: tuple[str, ...]
 
 
-def trimmed(recording: Recording) -> Utterance:
-    """The recording at one loudness, from 60 ms before its first sound to 160 ms after its last."""
-    features = analyse(recording.samples)
+def levelled(features: Features) -> Features:
+    """At one loudness."""
     level = np.log(np.sqrt(np.exp(2 * features.envelope.astype(np.float64)).mean(1)))
-    sounding = np.flatnonzero(level > level.max() - QUIET)
-    first, last = max(sounding[0] - LEAD_HOPS, 0), sounding[-1] + TAIL_HOPS
-    hops = last - first
-    hops += -hops % HOPS_PER_FRAME
-    gain = LOUDNESS - level[sounding].mean()
-    envelope = (features.envelope + gain).astype(np.float32)
+    gain = LOUDNESS - level[level > level.max() - QUIET].mean()
+    return features._replace(envelope=(features.envelope + gain).astype(np.float32))
 
-    def cut(x: AnyArray) -> AnyArray:
-        piece = x[first : first + hops]
-        return np.pad(piece, [(0, hops - len(piece))] + [(0, 0)] * (x.ndim - 1), mode="edge")
 
-    cut_features = Features(cut(envelope), cut(features.noise), cut(features.voiced), cut(features.pitch_hz))
-    words = tuple((place, max(start * 100 - first, 0) / HOPS_PER_FRAME) for place, start in recording.words)
-    return Utterance(recording.text, cut_features, words)
+def heard(recording: Recording) -> Utterance:
+    """The recording at one loudness and in the codec's rhythm."""
+    said = paced(levelled(analyse(recording.samples)), recording.phones)
+    words = tuple((place, said.frame_at(start)) for place, start in recording.words)
+    return Utterance(recording.text, said.features, words, said.phones)
 
 
 def _packed(parts: list[AnyArray]) -> AnyArray:
@@ -66,8 +61,8 @@ def _unpacked(part: AnyArray) -> AnyArray:
 
 
 def _make(language: str, sentences: list[str], target: Path) -> int:
-    utterances = [trimmed(recording) for recording in TEACHERS[language](sentences)]
-    described = [{"text": u.text, "words": u.words, "frames": u.features.frames} for u in utterances]
+    utterances = [heard(recording) for recording in TEACHERS[language](sentences)]
+    described = [{"text": u.text, "words": u.words, "phones": u.phones} for u in utterances]
     arrays = {name: _packed([getattr(u.features, name) for u in utterances]) for name in Features._fields}
     partial = target.with_suffix(".partial.npz")
     arrays["utterances"] = np.frombuffer(json.dumps(described).encode(), np.uint8)
@@ -82,9 +77,10 @@ def load(file: Path) -> Iterator[Utterance]:
         arrays = {name: stored[name] for name in Features._fields}
         start = 0
         for described in json.loads(stored["utterances"].tobytes()):
-            stop = start + described["frames"] * HOPS_PER_FRAME
+            stop = start + len(described["phones"]) * HOPS_PER_FRAME
             part = {name: _unpacked(a[start:stop]) for name, a in arrays.items()}
-            yield Utterance(described["text"], Features(**part), tuple((int(p), float(t)) for p, t in described["words"]))
+            words = tuple((int(p), float(t)) for p, t in described["words"])
+            yield Utterance(described["text"], Features(**part), words, tuple(described["phones"]))
             start = stop
 
 

@@ -22,7 +22,7 @@ TINY_CODEBOOK = 128
 SHIFT = ENTRIES - TINY_CODEBOOK
 TALKER = {"hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6, "head_dim": 64, "text_hidden_size": 256}
 MROPE_SECTION = [12, 10, 10]
-PREDICTOR = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3, "head_dim": 64, "vocab_size": ENTRIES}
+PREDICTOR = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "head_dim": 64, "vocab_size": ENTRIES}
 CODEC_DECODER = {
     "codebook_dim": WIDTH,
     "codebook_size": ENTRIES,

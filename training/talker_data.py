@@ -15,19 +15,22 @@ from torch import Tensor
 from kazeia.tokenizer import build_tokenizer
 from training import features
 from training.codes import CODEBOOKS, Quantizer
+from training.rhythm import TAIL_FRAMES
 from training.voices import VOICES, spoken_by
 
 LANGUAGES = ("en", "fr")
-TAIL_FRAMES = 2.0
-"""Silence at the end of an utterance, in which no token is spoken."""
+PHONES = 128
+"""Room for the phones of both teachers; 0 is any that their first hundred sentences do not have."""
 
 
 class Lesson(NamedTuple):
-    """codes int16 [F, 16]; words: (first character, frame) where each word begins; voice and language by number."""
+    """codes int16 [F, 16]; words: (first character, frame) where each word begins; phones int16 [F]; voice and language by
+    number."""
 
     text: str
     words: tuple[tuple[int, float], ...]
     codes: NDArray[np.int16]
+    phones: NDArray[np.int16]
     voice: int
     language: int
 
@@ -68,31 +71,40 @@ def _encoded(file: Path, quantizer: Quantizer, kept: Path) -> NDArray[np.int16]:
     return stored
 
 
+def phone_numbers(work: Path) -> dict[tuple[str, str], int]:
+    """Of (language, phone), from 1 on."""
+    known = {(lang, p) for lang in LANGUAGES for u in features.load(features.files(work, lang, "train")[0]) for p in u.phones}
+    return {phone: number for number, phone in enumerate(sorted(known)[: PHONES - 1], 1)}
+
+
 def lessons(work: Path, part: str) -> Iterator[Lesson]:
     """All lessons of "train" or "heldout"; a sentence that is over before its text has been read in is left out."""
     quantizer, reader = Quantizer.load(work / "codes.npz"), Reader(work)
     (work / "codes").mkdir(exist_ok=True)
+    numbers = phone_numbers(work)
     for language, name in enumerate(LANGUAGES):
         for file in features.files(work, name, part):
             codes = _encoded(file, quantizer, work / "codes" / f"{file.stem}.npy")
             start = 0
             for utterance in features.load(file):
+                phones = np.array([numbers.get((name, phone), 0) for phone in utterance.phones], np.int16)
                 for voice in range(len(VOICES)):
                     frames = codes[start : start + utterance.features.frames]
                     start += len(frames)
-                    lesson = Lesson(utterance.text, utterance.words, frames, voice, language)
+                    lesson = Lesson(utterance.text, utterance.words, frames, phones, voice, language)
                     if len(reader.read(lesson, torn=False)[0]) < len(frames):
                         yield lesson
 
 
 class Batch(NamedTuple):
-    """Padded to the longest: tokens [B, S] with -1 past the end; codes [B, S, 16]; frames [B]; starts [B, S]; voices [B];
-    languages [B]. S is the number of positions from the first text token on: frames + 1."""
+    """Padded to the longest: tokens [B, S] with -1 past the end; codes [B, S, 16]; starts [B, S]; phones [B, S] with -1 past the
+    end; frames, voices and languages [B]. S is the number of positions from the first text token on: frames + 1."""
 
     tokens: Tensor
     codes: Tensor
-    frames: Tensor
     starts: Tensor
+    phones: Tensor
+    frames: Tensor
     voices: Tensor
     languages: Tensor
 
@@ -103,13 +115,17 @@ def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn
     tokens = np.full((len(chosen), positions), -1, np.int64)
     starts = np.full((len(chosen), positions), np.inf, np.float32)
     codes = np.zeros((len(chosen), positions, CODEBOOKS), np.int64)
+    phones = np.full((len(chosen), positions), -1, np.int64)
     for row, lesson in enumerate(chosen):
         ids, begins = reader.read(lesson, torn=bool(rng.random() < torn_share))
         tokens[row, : len(ids)] = ids
         starts[row, : len(ids)] = begins
         codes[row, : len(lesson.codes)] = lesson.codes
-    numbers = [torch.tensor(column) for column in zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)]
-    return Batch(torch.from_numpy(tokens), torch.from_numpy(codes), numbers[0], torch.from_numpy(starts), numbers[1], numbers[2])
+        phones[row, : len(lesson.codes)] = lesson.phones
+    columns = zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)
+    frames, voices, languages = (torch.tensor(column) for column in columns)
+    padded = (torch.from_numpy(array) for array in (tokens, codes, starts, phones))
+    return Batch(*(*padded, frames, voices, languages))
 
 
 class Batches:

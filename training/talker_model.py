@@ -1,7 +1,7 @@
 """Talker and code predictor as they are trained: whole utterances at once, parameters named as in the checkpoint.
 
-Two things here are not in the checkpoint: probes that read the talker's states, whose losses teach it where it is in the text and
-what the frame sounds like long before the codes alone would.
+One thing here is not in the checkpoint: probes that read the talker's states, whose losses teach it where it is in the text,
+which phone it speaks and what the frame sounds like, long before the codes alone would.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from kazeia.checkpoint.config import CodePredictorConfig, TalkerConfig
 from training.codes import WIDTH
 from training.decoder_model import MLP, RMSNorm, rotated, rotations
+from training.talker_data import PHONES
 
 INITIAL_SPREAD = 0.02
 GUIDED_LAYER, PACED_LAYER = 3, 2
@@ -125,13 +126,14 @@ class TalkerStack(Stack):
 
 
 class TalkerStates(NamedTuple):
-    """hidden [B, T, D] after the final norm; paced [B, T, D] of PACED_LAYER.
+    """hidden [B, T, D] after the final norm; paced and read [B, T, D] of PACED_LAYER and GUIDED_LAYER.
 
     log_attention [B, heads, T, T] of the guided heads.
     """
 
     hidden: Tensor
     paced: Tensor
+    read: Tensor
     log_attention: Tensor
 
 
@@ -161,10 +163,10 @@ class Talker(nn.Module):
         for index, layer in enumerate(self.model.layers):
             x, shown = layer(x, rotation, len(GUIDED_OFFSETS) if index == GUIDED_LAYER else 0)
             if shown is not None:
-                log_attention = shown
+                read, log_attention = x, shown
             if index == PACED_LAYER:
                 paced = x
-        return TalkerStates(self.model.norm(x), paced, log_attention)
+        return TalkerStates(self.model.norm(x), paced, read, log_attention)
 
 
 class Lecture(nn.Module):
@@ -176,6 +178,7 @@ class Lecture(nn.Module):
         self.voices = nn.Embedding(voices, config.hidden_size)
         self.frame_probe = nn.Linear(config.hidden_size, WIDTH)
         self.start_probe = nn.Linear(config.hidden_size, 1)
+        self.phone_probe = nn.Linear(config.hidden_size, PHONES)
         self.apply(_initialise)
         for stack in (self.talker.model, self.talker.code_predictor.model):
             for name, weight in stack.named_parameters():

@@ -27,9 +27,9 @@ PEAK_LEARNING_RATE = 2e-3
 WEIGHT_DECAY = 0.02
 POSITIONS = 900
 """Of a batch, without its prompts."""
-PREDICTED_FRAMES = 72
+PREDICTED_FRAMES = 96
 """Of a batch: the code predictor costs 16 positions for every frame."""
-GUIDANCE_WEIGHT, PACE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 1.0
+GUIDANCE_WEIGHT, PACE_WEIGHT, PHONE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 0.5, 1.0
 PACE_UNIT_FRAMES = 10.0
 MERGE_DROPOUT, TORN_SHARE = 0.15, 0.5
 FORGOTTEN_SHARE = 0.8
@@ -101,6 +101,8 @@ class Course:
         starts = self.model.start_probe(states.paced[:, first:])[..., 0]
         known = batch.starts.isfinite()
         terms["pace"] = PACE_WEIGHT * F.smooth_l1_loss(starts[known], batch.starts[known] / PACE_UNIT_FRAMES)
+        phones = self.model.phone_probe(states.read[:, first:])
+        terms["phone"] = PHONE_WEIGHT * F.cross_entropy(phones[speaks], batch.phones[speaks])
         rows = speaks.nonzero()[torch.from_numpy(rng.permutation(int(speaks.sum()))[:PREDICTED_FRAMES])]
         shape = torch.stack([self.entries[i][batch.codes[..., c]] for i, c in enumerate(SHAPE_CODEBOOKS)]).sum(0)
         terms["frame"] = FRAME_WEIGHT * F.mse_loss(self.model.frame_probe(hidden)[speaks], shape[speaks])

@@ -22,7 +22,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lesson(frames: int = 30, voice: int = 0) -> Lesson:
-    return Lesson(TEXT, WORDS, np.full((frames, 16), frames, np.int16), voice, 0)
+    return Lesson(TEXT, WORDS, np.full((frames, 16), frames, np.int16), np.arange(frames, dtype=np.int16), voice, 0)
 
 
 def test_tokens_begin_where_their_words_do(work: Path) -> None:
@@ -60,6 +60,7 @@ def test_batches_are_padded_and_the_same_for_the_same_step(work: Path) -> None:
     assert batch.tokens[0, -1] == -1
     assert batch.codes[0, 19, 0] == 20
     assert batch.codes[0, 20, 0] == 0
+    assert batch.phones[0].tolist() == [*range(20), *[-1] * 11]
     batches = Batches([lesson(20 + i) for i in range(20)], reader, 100, 0.0, seed=1)
     assert batches[3].codes.equal(batches[3].codes)
     assert not batches[3].frames.equal(batches[4].frames)

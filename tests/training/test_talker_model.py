@@ -80,7 +80,8 @@ def prompt_builder(course: Course) -> tuple[_Builder, Any]:
 
 @pytest.mark.parametrize(("language", "named"), [("english", True), ("auto", False)])
 def test_training_sees_the_products_prompt(course: Course, language: str, named: bool) -> None:
-    lesson = Lesson(TEXT, ((0, 0.0),), np.random.default_rng(0).integers(0, 200, (25, 16)).astype(np.int16), 1, 0)
+    codes = np.random.default_rng(0).integers(0, 200, (25, 16)).astype(np.int16)
+    lesson = Lesson(TEXT, ((0, 0.0),), codes, np.zeros(25, np.int16), 1, 0)
     reader = Reader(work(course))
     batch = collate([lesson], reader, np.random.default_rng(0), 0.0)
     builder, _ = prompt_builder(course)
