@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kazeia.bundle import read_manifest
 from kazeia.synthesis import Options, Speech, Synthesizer
 from training.features import Utterance, heldout
 from training.likeness import mfcc, nearest
@@ -31,12 +32,13 @@ SEED = 1
 Floats = NDArray[np.float32]
 
 
-def speak(synthesizer: Synthesizer, utterance: Utterance, language: str, voice: str, seed: int) -> Speech:
-    return synthesizer.speak(utterance.text, Options(voice=voice, language=language, seed=seed))
+def speak(synthesizer: Synthesizer, utterance: Utterance, voice: str, seed: int) -> Speech:
+    """With the bundle's own settings: the language is left to the text."""
+    return synthesizer.speak(utterance.text, Options(voice=voice, seed=seed))
 
 
 def english(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -> dict[str, float]:
-    spoken = [(u.text, heard(speak(synthesizer, u, "english", voice, SEED).samples)) for u in utterances]
+    spoken = [(u.text, heard(speak(synthesizer, u, voice, SEED).samples)) for u in utterances]
     taught = [(u.text, heard(synthesise(spoken_by(voice, "en", u.features)))) for u in utterances]
     for text, transcript in spoken:
         print(f"  {text} | {transcript}", flush=True)
@@ -50,7 +52,7 @@ def french(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) ->
     recordings = [mfcc(synthesise(spoken_by(voice, "fr", u.features))) for u in utterances]
     right = lasting = 0
     for index, utterance in enumerate(utterances):
-        speech = speak(synthesizer, utterance, "french", voice, SEED)
+        speech = speak(synthesizer, utterance, voice, SEED)
         right += nearest(mfcc(speech.samples), recordings) == index
         wanted = utterance.features.frames * FRAME_SAMPLES
         lasting += abs(len(speech.samples) / wanted - 1) <= DURATION_TOLERANCE
@@ -60,13 +62,13 @@ def french(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) ->
     }
 
 
-def endings(synthesizer: Synthesizer, spoken: list[tuple[str, Utterance]], voices: list[str], seeds: int) -> dict[str, float]:
+def endings(synthesizer: Synthesizer, spoken: list[Utterance], voices: list[str], seeds: int) -> dict[str, float]:
     """How often the frame cap ends a run, over all sentences and seeds, voices in turn."""
     capped = runs = 0
     sound_s = 0.0
     started = time.monotonic()
-    for number, ((language, utterance), seed) in enumerate(itertools.product(spoken, range(1, seeds + 1))):
-        speech = speak(synthesizer, utterance, language, voices[number % len(voices)], seed)
+    for number, (utterance, seed) in enumerate(itertools.product(spoken, range(1, seeds + 1))):
+        speech = speak(synthesizer, utterance, voices[number % len(voices)], seed)
         capped += speech.statistics.stop_reason != "eos"
         sound_s += len(speech.samples) / SAMPLE_RATE
         runs += 1
@@ -85,13 +87,14 @@ def main() -> None:
     options = parser.parse_args()
     voices = options.voice or list(VOICES)
     texts = {language: heldout(options.work, language, options.sentences) for language in ("en", "fr")}
-    found: dict[str, Any] = {"sentences": options.sentences}
+    programs = read_manifest(options.bundle).programs
+    found: dict[str, Any] = {"programs": {name: f"{p.backend} {p.quant}" for name, p in programs.items()}}
+    found |= {"sentences": options.sentences}
     with Synthesizer(options.bundle, "local") as synthesizer:
         for voice in voices:
             found[voice] = {"en": english(synthesizer, texts["en"], voice), "fr": french(synthesizer, texts["fr"], voice)}
             print(voice, found[voice], flush=True)
-        halves = [("english", u) for u in texts["en"][::2]] + [("french", u) for u in texts["fr"][::2]]
-        found["endings"] = endings(synthesizer, halves, voices, options.seeds)
+        found["endings"] = endings(synthesizer, texts["en"][::2] + texts["fr"][::2], voices, options.seeds)
     print(json.dumps(found, indent=2))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", "utf-8")

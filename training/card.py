@@ -1,0 +1,80 @@
+"""The model card: what the checkpoint is, and the figures that `training.evaluate` found.
+
+usage: python -m training.card CHECKPOINT EVALUATION.json...
+
+Writes CHECKPOINT/README.md, one column for each evaluation, in their order; the first is the built-in bundle's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from training.voices import VOICES
+
+Found = dict[str, Any]
+
+
+def rows(evaluations: list[Found]) -> list[list[str]]:
+    """A table: what was measured, what is wanted, and the figure of each evaluation."""
+    table = [
+        ["", "wanted", *(_precision(e["programs"]) for e in evaluations)],
+        ["sentences of each language", "100", *(str(e["sentences"]) for e in evaluations)],
+    ]
+    for voice in VOICES:
+        figures = [e[voice] for e in evaluations]
+        table += [
+            [
+                f"{voice}, English: word errors (the teacher's own)",
+                "at most 15 %",
+                *(f"{f['en']['word_error_percent']} % ({f['en']['teacher_word_error_percent']} %)" for f in figures),
+            ],
+            [
+                f"{voice}, French: nearest recording is its own",
+                "at least 95 %",
+                *(f"{f['fr']['retrieved_percent']} %" for f in figures),
+            ],
+            [
+                f"{voice}, French: duration within 20 %",
+                "at least 90 %",
+                *(f"{f['fr']['duration_kept_percent']} %" for f in figures),
+            ],
+        ]
+    ends = [e["endings"] for e in evaluations]
+    table.append(["runs that the frame cap ended", "at most 1 %", *(f"{e['frame_cap_percent']} % of {e['runs']}" for e in ends)])
+    table.append(["real-time factor", "under 0.3", *(_speed(e) for e in evaluations)])
+    return table
+
+
+def _precision(programs: dict[str, str]) -> str:
+    talker, decoder = programs["talker"], programs["speech_decoder"]
+    return talker if talker == decoder else f"{talker}, speech decoder {decoder}"
+
+
+def _speed(evaluation: Found) -> str:
+    emulated = any(program.startswith("qnn") for program in evaluation["programs"].values())
+    return "emulated" if emulated else str(evaluation["endings"]["rtf"])
+
+
+def write(checkpoint: Path, evaluations: list[Found]) -> None:
+    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True)
+    config = json.loads((checkpoint / "config.json").read_text("utf-8"))
+    card = environment.get_template("card.md.j2").render(table=rows(evaluations), talker=config["talker_config"])
+    (checkpoint / "README.md").write_text(card, "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("evaluations", type=Path, nargs="+")
+    options = parser.parse_args()
+    write(options.checkpoint, [json.loads(file.read_text("utf-8")) for file in options.evaluations])
+    print(options.checkpoint / "README.md")
+
+
+if __name__ == "__main__":
+    main()
