@@ -2,3 +2,8 @@
 
 See README.md.
 """
+
+import os
+
+# stages run side by side, and numpy's threads waiting for each other would take a core from the next one
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

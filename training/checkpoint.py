@@ -26,6 +26,7 @@ from kazeia.checkpoint.random_weights import CODEC_CONFIGURATION, CODEC_PREPROCE
 from kazeia.checkpoint.reader import CODEC
 from kazeia.checkpoint.safetensors_file import write_tensors
 from training import features, sizes, tokenizer
+from training.codes import CODEBOOKS, SOUNDING_CODEBOOKS
 from training.decoder_model import SpeechDecoder
 from training.speaker_features import solve
 from training.talker_model import Lecture
@@ -50,7 +51,8 @@ def decoder_tensors(model: SpeechDecoder) -> Tensors:
     for name, value in model.state_dict().items():
         array = value.numpy().astype(np.float32)
         if name == "entries":
-            for group, entries in enumerate(array):
+            silent = np.zeros((CODEBOOKS - SOUNDING_CODEBOOKS, *array.shape[1:]), np.float32)
+            for group, entries in enumerate(np.concatenate([array, silent])):
                 part = "rvq_first.vq.layers.0" if group == 0 else f"rvq_rest.vq.layers.{group - 1}"
                 tensors[f"quantizer.{part}._codebook.embedding_sum"] = entries
                 tensors[f"quantizer.{part}._codebook.cluster_usage"] = np.ones(len(entries), np.float32)

@@ -2,7 +2,8 @@
 
 usage: python -m training.codes WORK [--files N]
 
-Codebook 0 is the coarse shape of the frame, codebook 1 its number of pitch periods as it is, codebooks 2 to 15 refine the shape.
+Codebook 0 is the coarse shape of the frame, codebook 1 its number of pitch periods as it is, codebooks 2 to 13 refine the shape.
+Codebooks 14 and 15 make no sound: they tell the talker, through its own last frame, where in the text it is (see talker_data.py).
 Fits WORK/codes.npz, if it is not there, and prints the error left after each codebook, on held-out sentences.
 """
 
@@ -24,11 +25,13 @@ CODEBOOKS = 16
 ENTRIES = 256
 WIDTH = 128
 PERIODS_CODEBOOK = 1
+SOUNDING_CODEBOOKS = 14
+PROGRESS_CODEBOOK, LAG_CODEBOOK = 14, 15
 SILENCE = -8.7  # natural log of amplitude: nothing below it is worth a code
 NOISE_WEIGHT, VOICED_WEIGHT = 1.5, 2.5  # against one neper of one band
 FITTED_FRAMES = 80_000
 ROUNDS = 25
-SHAPE_CODEBOOKS = tuple(i for i in range(CODEBOOKS) if i != PERIODS_CODEBOOK)
+SHAPE_CODEBOOKS = tuple(i for i in range(SOUNDING_CODEBOOKS) if i != PERIODS_CODEBOOK)
 
 Array = NDArray[np.float32]
 
@@ -60,7 +63,7 @@ def _k_means(x: Array, count: int, rounds: int, rng: np.random.Generator) -> Arr
 
 @dataclass(frozen=True)
 class Quantizer:
-    """mean [M] and basis [M, 128] of the principal components; entries [15, 256, 128] of the shape's codebooks."""
+    """mean [M] and basis [M, 128] of the principal components; entries [13, 256, 128] of the shape's codebooks."""
 
     mean: Array
     basis: Array
@@ -80,8 +83,8 @@ class Quantizer:
         return Quantizer(mean, basis, np.stack(books))
 
     def encode(self, f: Features) -> NDArray[np.int16]:
-        """Codes [F, 16] of `f`."""
-        codes = np.empty((f.frames, CODEBOOKS), np.int16)
+        """Codes [F, 16] of `f`, zero where nothing sounds."""
+        codes = np.zeros((f.frames, CODEBOOKS), np.int16)
         codes[:, PERIODS_CODEBOOK] = periods(f)
         rest = ((vectors(f) - self.mean) @ self.basis).astype(np.float32)
         for codebook, entries in zip(SHAPE_CODEBOOKS, self.entries, strict=True):
@@ -142,7 +145,7 @@ def main() -> None:
         Quantizer.fit(frames[chosen]).save(file)
     quantizer = Quantizer.load(file)
     heldout = list(everyone(options.work, "heldout", 1))[:200]
-    for codebooks in (1, 3, 5, 9, 13, 16):
+    for codebooks in (1, 3, 5, 9, SOUNDING_CODEBOOKS):
         print(f"{codebooks:2} codebooks: {envelope_error(quantizer, heldout, codebooks):.2f} dB")
 
 

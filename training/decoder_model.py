@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from kazeia.checkpoint.config import CodecDecoderConfig
 from kazeia.export.speech_decoder import DILATIONS, LAYER_NORM_EPSILON
+from training.codes import SOUNDING_CODEBOOKS
 
 LAYER_SCALE = 0.1
 """At the beginning; the official models' 0.01 is made for far more steps."""
@@ -199,14 +200,14 @@ class PreTransformer(nn.Module):
 class SpeechDecoder(nn.Module):
     """Codes [B, groups, F] to samples [B, F * 1920], not clamped.
 
-    `entries` [groups, codebook_size, codebook_dim / 2] are the codebooks themselves; the checkpoint's sums and usages are made
-    when it is written.
+    `entries` [sounding groups, codebook_size, codebook_dim / 2] are the codebooks themselves; the checkpoint's sums and usages,
+    and the zeros of codebooks that make no sound, are made when it is written.
     """
 
     def __init__(self, config: CodecDecoderConfig) -> None:
         super().__init__()
         half, latent, width = config.codebook_dim // 2, config.latent_dim, config.decoder_dim
-        self.entries = nn.Parameter(torch.randn(config.num_quantizers, config.codebook_size, half))
+        self.entries = nn.Parameter(torch.randn(SOUNDING_CODEBOOKS, config.codebook_size, half))
         self.first_proj = nn.Linear(half, config.codebook_dim, bias=False)
         self.rest_proj = nn.Linear(half, config.codebook_dim, bias=False)
         self.pre_conv = CausalConv(config.codebook_dim, latent, 3)
@@ -225,7 +226,7 @@ class SpeechDecoder(nn.Module):
 
     def stages(self, codes: Tensor, count: int) -> Tensor:
         """[B, C, T] after the first `count` parts of the convolutional stack."""
-        embedded = [F.embedding(codes[:, g], self.entries[g]) for g in range(codes.shape[1])]
+        embedded = [F.embedding(codes[:, g], self.entries[g]) for g in range(SOUNDING_CODEBOOKS)]
         x = self.first_proj(embedded[0]) + self.rest_proj(torch.stack(embedded[1:]).sum(0))
         x = self.pre_conv(x.transpose(1, 2)).transpose(1, 2)
         x = self.pre_transformer(x).transpose(1, 2)

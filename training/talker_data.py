@@ -1,4 +1,9 @@
-"""What the talker is taught: for every sentence and voice its tokens, its frames, and which token each frame speaks."""
+"""What the talker is taught: for every sentence and voice its tokens, its frames, and which token each frame speaks.
+
+A transformer has no memory but what it has said. To go on reading it must find out, from the sounds so far, how far it has come
+in the text, and a small one learns that last. So each frame's last two codes say it: how many tokens the text is ahead of the
+speech, and for how many frames the token has been spoken. They are codes like the others, predicted and fed back.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,8 @@ from torch import Tensor
 
 from kazeia.tokenizer import build_tokenizer
 from training import features
-from training.codes import CODEBOOKS, Quantizer
-from training.rhythm import TAIL_FRAMES
+from training.codes import CODEBOOKS, ENTRIES, LAG_CODEBOOK, PROGRESS_CODEBOOK, Quantizer
+from training.teacher import SILENCE
 from training.voices import VOICES, spoken_by
 
 LANGUAGES = ("en", "fr")
@@ -24,13 +29,14 @@ PHONES = 128
 
 
 class Lesson(NamedTuple):
-    """codes int16 [F, 16]; words: (first character, frame) where each word begins; phones int16 [F]; voice and language by
-    number."""
+    """codes int16 [F, 16]; words: (first character, frame) where each word begins; phones int16 [F] and which of them is silence;
+    voice and language by number."""
 
     text: str
     words: tuple[tuple[int, float], ...]
     codes: NDArray[np.int16]
     phones: NDArray[np.int16]
+    silence: int
     voice: int
     language: int
 
@@ -48,15 +54,31 @@ class Reader:
         self._torn.model.dropout = dropout or None
 
     def read(self, lesson: Lesson, *, torn: bool) -> tuple[list[int], NDArray[np.float32]]:
-        """Tokens, and the frame in which each begins: drawn straight between the beginnings of words."""
+        """Tokens, and the frame in which each begins: drawn straight from the beginning of a word to its end."""
         encoding = self._whole.encode(lesson.text, add_special_tokens=False)
         if torn:
             pieces = self._torn.encode(lesson.text, add_special_tokens=False)
             encoding = pieces if len(pieces.ids) < len(lesson.codes) else encoding
-        end = len(lesson.codes) - TAIL_FRAMES
-        places = [place for place, _ in lesson.words] + [len(lesson.text)]
-        frames = [min(frame, end) for _, frame in lesson.words] + [end]
+        places, frames = _anchors(lesson)
         return encoding.ids, np.interp([first for first, _ in encoding.offsets], places, frames).astype(np.float32)
+
+
+def _anchors(lesson: Lesson) -> tuple[list[int], list[float]]:
+    """Characters and their frames: the beginnings of words, and their ends, where a silence may follow."""
+    speaks = np.flatnonzero(lesson.phones != lesson.silence)
+    last_frame = float(speaks[-1] + 1)
+    places: list[int] = []
+    frames: list[float] = []
+    following = [*lesson.words[1:], (len(lesson.text), last_frame)]
+    for (first, begins), (next_first, next_begins) in zip(lesson.words, following, strict=True):
+        word = lesson.text[first:next_first]
+        while word and not word[-1].isalnum():
+            word = word[:-1]
+        spoken = speaks[speaks < next_begins - 0.5]
+        ends = max(begins, min(next_begins, float(spoken[-1] + 1) if len(spoken) else begins))
+        places += [first, first + max(1, len(word))]
+        frames += [min(begins, last_frame), min(ends, last_frame)]
+    return places, frames
 
 
 def _encoded(file: Path, quantizer: Quantizer, kept: Path) -> NDArray[np.int16]:
@@ -91,22 +113,44 @@ def lessons(work: Path, part: str) -> Iterator[Lesson]:
                 for voice in range(len(VOICES)):
                     frames = codes[start : start + utterance.features.frames]
                     start += len(frames)
-                    lesson = Lesson(utterance.text, utterance.words, frames, phones, voice, language)
+                    lesson = Lesson(utterance.text, utterance.words, frames, phones, numbers[name, SILENCE], voice, language)
                     if len(reader.read(lesson, torn=False)[0]) < len(frames):
                         yield lesson
 
 
 class Batch(NamedTuple):
-    """Padded to the longest: tokens [B, S] with -1 past the end; codes [B, S, 16]; starts [B, S]; phones [B, S] with -1 past the
-    end; frames, voices and languages [B]. S is the number of positions from the first text token on: frames + 1."""
+    """Padded to the longest: S positions from the first text token on, frames + 1.
+
+    tokens [B, S] with -1 past the end; codes [B, S, 16]; starts [B, S] of tokens, in frames; phones [B, S] with -1 past the end;
+    spoken [B, S]: the token that each frame speaks; frames, voices and languages [B].
+    """
 
     tokens: Tensor
     codes: Tensor
     starts: Tensor
     phones: Tensor
+    spoken: Tensor
     frames: Tensor
     voices: Tensor
     languages: Tensor
+
+
+def tokens_spoken(starts: NDArray[np.float32], frames: int) -> NDArray[np.int64]:
+    """[F]: which token each frame speaks; none before it was read, one a frame."""
+    place = np.arange(frames)
+    begun = (starts[None] <= place[:, None] + 0.5).sum(1) - 1
+    return np.minimum(np.maximum.accumulate(begun.clip(min=0)), place)
+
+
+def lag(spoken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many tokens have been read since the one that is spoken."""
+    return (np.arange(len(spoken)) - spoken).clip(0, ENTRIES - 1)
+
+
+def progress(spoken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For how many frames before this one its token has been spoken."""
+    first = np.searchsorted(spoken, spoken)
+    return (np.arange(len(spoken)) - first).clip(0, ENTRIES - 1)
 
 
 def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn_share: float) -> Batch:
@@ -116,15 +160,19 @@ def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn
     starts = np.full((len(chosen), positions), np.inf, np.float32)
     codes = np.zeros((len(chosen), positions, CODEBOOKS), np.int64)
     phones = np.full((len(chosen), positions), -1, np.int64)
+    spoken = np.zeros((len(chosen), positions), np.int64)
     for row, lesson in enumerate(chosen):
         ids, begins = reader.read(lesson, torn=bool(rng.random() < torn_share))
         tokens[row, : len(ids)] = ids
         starts[row, : len(ids)] = begins
         codes[row, : len(lesson.codes)] = lesson.codes
+        spoken[row, : len(lesson.codes)] = tokens_spoken(begins, len(lesson.codes))
+        codes[row, : len(lesson.codes), LAG_CODEBOOK] = lag(spoken[row, : len(lesson.codes)])
+        codes[row, : len(lesson.codes), PROGRESS_CODEBOOK] = progress(spoken[row, : len(lesson.codes)])
         phones[row, : len(lesson.codes)] = lesson.phones
     columns = zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)
     frames, voices, languages = (torch.tensor(column) for column in columns)
-    padded = (torch.from_numpy(array) for array in (tokens, codes, starts, phones))
+    padded = (torch.from_numpy(array) for array in (tokens, codes, starts, phones, spoken))
     return Batch(*(*padded, frames, voices, languages))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kazeia.checkpoint.config import CodePredictorConfig, TalkerConfig
-from training.codes import WIDTH
+from training.codes import ENTRIES, LAG_CODEBOOK, WIDTH
 from training.decoder_model import MLP, RMSNorm, rotated, rotations
 from training.talker_data import PHONES
 
@@ -22,6 +22,10 @@ GUIDED_LAYER, PACED_LAYER = 3, 2
 """Layers that are taught the place in the text: by then a position has read its neighbours."""
 GUIDED_OFFSETS = (0, 1, -1)
 """The guided layer's first heads look at the token being spoken, the next and the last one: letters sound by their neighbours."""
+
+MOVES = 4
+"""By how many tokens a frame may be further than the last one, and one more."""
+LAG_SPREAD = 0.06
 
 
 class Attention(nn.Module):
@@ -178,12 +182,17 @@ class Lecture(nn.Module):
         self.voices = nn.Embedding(voices, config.hidden_size)
         self.frame_probe = nn.Linear(config.hidden_size, WIDTH)
         self.start_probe = nn.Linear(config.hidden_size, 1)
+        self.move_probe = nn.Linear(config.hidden_size, MOVES)
         self.phone_probe = nn.Linear(config.hidden_size, PHONES)
         self.apply(_initialise)
         for stack in (self.talker.model, self.talker.code_predictor.model):
             for name, weight in stack.named_parameters():
                 if name.endswith(("o_proj.weight", "down_proj.weight")):
                     nn.init.normal_(weight, std=INITIAL_SPREAD / (2 * len(stack.layers)) ** 0.5)
+        cosine, sine = self.talker.model.rotation(ENTRIES)
+        with torch.no_grad():  # a lag begins as the rotation that turns a query to the token so far back
+            lags = self.talker.code_predictor.model.codec_embedding[LAG_CODEBOOK - 1].weight
+            lags[:, : 2 * cosine.shape[1]] = LAG_SPREAD * torch.cat([cosine, sine], 1)
 
 
 def _initialise(module: nn.Module) -> None:

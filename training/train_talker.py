@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from kazeia.tokenizer import build_tokenizer
 from training import sizes
-from training.codes import ENTRIES, SHAPE_CODEBOOKS, Quantizer
+from training.codes import ENTRIES, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.steps import train
 from training.talker_data import Batch, Batches, Reader, lessons
-from training.talker_model import GUIDED_OFFSETS, Lecture, TalkerStates
+from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, TalkerStates
 from training.voices import VOICES
 
 PEAK_LEARNING_RATE = 2e-3
@@ -76,14 +76,15 @@ class Course:
     def spoken(self, batch: Batch, embedded: Tensor, known: Tensor) -> Tensor:
         """[B, S, D]: the text, one token a position, on codec_bos and then on the frames so far.
 
-        `known` [B, S] says which frames the talker remembers.
+        `known` [B, S] says which frames' sounds the talker remembers.
         """
         talker = self.model.talker
         count = (batch.tokens >= 0).sum(1, keepdim=True)
         place = torch.arange(batch.tokens.shape[1])
         tokens = torch.where(place < count, batch.tokens, torch.where(place == count, self.eos, self.pad))
         bos = talker.model.codec_embedding.weight[self.talker_config.codec_bos_id].expand(len(count), 1, -1)
-        frames = embedded.sum(2) * known[..., None]
+        sound, place_in_text = embedded[:, :, :SOUNDING_CODEBOOKS].sum(2), embedded[:, :, SOUNDING_CODEBOOKS:].sum(2)
+        frames = sound * known[..., None] + place_in_text
         return talker.text(tokens) + torch.cat([bos, frames[:, :-1]], 1)
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -102,6 +103,8 @@ class Course:
         known = batch.starts.isfinite()
         terms["pace"] = PACE_WEIGHT * F.smooth_l1_loss(starts[known], batch.starts[known] / PACE_UNIT_FRAMES)
         phones = self.model.phone_probe(states.read[:, first:])
+        moved = batch.spoken.diff(dim=1, prepend=batch.spoken[:, :1]).clamp(0, MOVES - 1)
+        terms["move"] = F.cross_entropy(self.model.move_probe(hidden)[speaks], moved[speaks])
         terms["phone"] = PHONE_WEIGHT * F.cross_entropy(phones[speaks], batch.phones[speaks])
         rows = speaks.nonzero()[torch.from_numpy(rng.permutation(int(speaks.sum()))[:PREDICTED_FRAMES])]
         shape = torch.stack([self.entries[i][batch.codes[..., c]] for i, c in enumerate(SHAPE_CODEBOOKS)]).sum(0)
@@ -122,12 +125,10 @@ class Course:
 def _guidance(log_attention: Tensor, batch: Batch, speaks: Tensor) -> Tensor:
     """How little the guided heads look at the token that each frame speaks and at its neighbours."""
     place = torch.arange(speaks.shape[1])
-    begun = batch.starts[:, None, :] <= place[None, :, None] + 0.5
-    token = begun.sum(2) - 1
     last = torch.minimum((batch.tokens >= 0).sum(1, keepdim=True), place)
     missed = []
     for head, offset in enumerate(GUIDED_OFFSETS):
-        wanted = torch.minimum((token + offset).clamp(min=0), last)
+        wanted = torch.minimum((batch.spoken + offset).clamp(min=0), last)
         missed.append(-log_attention[:, head].gather(2, wanted[..., None])[..., 0][speaks].mean())
     return torch.stack(missed).mean()
 

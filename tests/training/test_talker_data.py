@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from training import tokenizer
-from training.talker_data import Batches, Lesson, Reader, collate
+from training.codes import LAG_CODEBOOK
+from training.talker_data import Batches, Lesson, Reader, collate, lag, progress, tokens_spoken
 
 TEXT = "Good morning, my friend."
 WORDS = ((0, 1.0), (5, 4.0), (14, 9.0), (17, 11.0))
@@ -22,7 +24,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lesson(frames: int = 30, voice: int = 0) -> Lesson:
-    return Lesson(TEXT, WORDS, np.full((frames, 16), frames, np.int16), np.arange(frames, dtype=np.int16), voice, 0)
+    return Lesson(TEXT, WORDS, np.full((frames, 16), frames, np.int16), np.arange(1, frames + 1, dtype=np.int16), 0, voice, 0)
 
 
 def test_tokens_begin_where_their_words_do(work: Path) -> None:
@@ -59,8 +61,27 @@ def test_batches_are_padded_and_the_same_for_the_same_step(work: Path) -> None:
     assert batch.voices.tolist() == [0, 1]
     assert batch.tokens[0, -1] == -1
     assert batch.codes[0, 19, 0] == 20
+    assert batch.codes[0, :20, LAG_CODEBOOK].equal(torch.arange(20) - batch.spoken[0, :20])
     assert batch.codes[0, 20, 0] == 0
-    assert batch.phones[0].tolist() == [*range(20), *[-1] * 11]
+    assert batch.phones[0].tolist() == [*range(1, 21), *[-1] * 11]
     batches = Batches([lesson(20 + i) for i in range(20)], reader, 100, 0.0, seed=1)
     assert batches[3].codes.equal(batches[3].codes)
     assert not batches[3].frames.equal(batches[4].frames)
+
+
+def test_a_frame_speaks_the_last_token_begun_and_none_before_it_was_read() -> None:
+    starts = np.array([0, 0.2, 0.4, 4, 6], np.float32)
+    spoken = tokens_spoken(starts, 8)
+    assert spoken.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
+    assert lag(spoken).tolist() == [0, 0, 0, 1, 1, 2, 2, 3]
+    assert progress(spoken).tolist() == [0, 0, 0, 1, 0, 1, 0, 1]
+
+
+def test_a_silence_is_not_part_of_the_word_before_it(work: Path) -> None:
+    phones = np.ones(30, np.int16)
+    phones[7:9] = phones[28:] = 0
+    pausing = lesson()._replace(phones=phones)
+    ids, starts = Reader(work).read(pausing, torn=False)
+    comma = [tokenizer_text(work, token) for token in ids].index(",")
+    assert starts[comma] == 7
+    assert starts[-1] == 28

@@ -28,7 +28,7 @@ TEXT = "Good morning."
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     work = tmp_path_factory.mktemp("work")
     tokenizer.write(work / "tokenizer", [TEXT] * 20)
-    entries = np.random.default_rng(0).standard_normal((15, 256, 128), np.float32)
+    entries = np.random.default_rng(0).standard_normal((13, 256, 128), np.float32)
     Quantizer(np.zeros(544, np.float32), np.zeros((544, 128), np.float32), entries).save(work / "codes.npz")
     torch.manual_seed(1)
     course = Course(work)
@@ -81,7 +81,7 @@ def prompt_builder(course: Course) -> tuple[_Builder, Any]:
 @pytest.mark.parametrize(("language", "named"), [("english", True), ("auto", False)])
 def test_training_sees_the_products_prompt(course: Course, language: str, named: bool) -> None:
     codes = np.random.default_rng(0).integers(0, 200, (25, 16)).astype(np.int16)
-    lesson = Lesson(TEXT, ((0, 0.0),), codes, np.zeros(25, np.int16), 1, 0)
+    lesson = Lesson(TEXT, ((0, 0.0),), codes, np.ones(25, np.int16), 0, 1, 0)
     reader = Reader(work(course))
     batch = collate([lesson], reader, np.random.default_rng(0), 0.0)
     builder, _ = prompt_builder(course)

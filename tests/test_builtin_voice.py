@@ -1,0 +1,74 @@
+"""The voice inside the package: it reads what it is given, ends by itself, and is what the checkpoint beside it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from kazeia.bundle import Bundle
+from kazeia.bundle_choice import BUILTIN
+from kazeia.checkpoint import Checkpoint
+from kazeia.export.tables import write_codec_table, write_text_table
+from kazeia.synthesis import Options, Synthesizer
+from kazeia.voices import read_voice
+from training.recogniser import heard, word_error_rate
+from training.voices import VOICES
+
+CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "kazeia-tts-12hz-9m-base"
+LARGEST_BYTES = 40_000_000
+ENGLISH = (
+    "The weather is very nice this morning.",
+    "Please open the window before you leave.",
+    "My sister bought a new computer yesterday.",
+    "We will meet at the station in an hour.",
+    "This tablet speaks without any network.",
+    "She wrote a long letter to her old friend.",
+)
+FRENCH = ("Bonjour.", "Il fait très beau ce matin.", "La fenêtre de la maison est ouverte.")
+WORD_ERRORS = 0.25
+"""Of a few short sentences; a hundred held-out ones are in the checkpoint's card."""
+PHONES_A_LETTER = (0.6, 1.6)
+"""A phone lasts a frame: how many frames may a text have for each of its letters, without the silence around it?"""
+SILENT_FRAMES = 3
+
+
+@pytest.fixture(scope="module")
+def synthesizer() -> Iterator[Synthesizer]:
+    with Synthesizer(BUILTIN, "local") as synthesizer:
+        yield synthesizer
+
+
+@pytest.mark.parametrize("voice", VOICES)
+def test_a_recogniser_understands_its_english(synthesizer: Synthesizer, voice: str) -> None:
+    pairs = [(text, heard(synthesizer.speak(text, Options(voice=voice, seed=1)).samples)) for text in ENGLISH]
+    assert word_error_rate(pairs) <= WORD_ERRORS, pairs
+
+
+@pytest.mark.parametrize("text", [*ENGLISH, *FRENCH])
+def test_it_ends_by_itself_after_about_a_frame_a_phone(synthesizer: Synthesizer, text: str) -> None:
+    for seed in range(1, 4):
+        statistics = synthesizer.speak(text, Options(seed=seed)).statistics
+        assert statistics.stop_reason == "eos"
+        letters = sum(character.isalpha() for character in text)
+        assert PHONES_A_LETTER[0] <= (statistics.frames - SILENT_FRAMES) / letters <= PHONES_A_LETTER[1]
+
+
+def test_it_is_the_checkpoint_beside_it(tmp_path: Path) -> None:
+    bundle, checkpoint = Bundle.open(BUILTIN), Checkpoint.open(CHECKPOINT)
+    assert list(bundle.manifest.voices) == list(VOICES)
+    for name, file in bundle.manifest.voices.items():
+        wanted = load_file(CHECKPOINT / "voices" / f"{name}.safetensors")["embedding"]
+        np.testing.assert_array_equal(read_voice(BUILTIN / file).embedding, wanted)
+    for write, name in ((write_text_table, "text_embeddings"), (write_codec_table, "codec_embeddings")):
+        table = bundle.manifest.tables[name]
+        write(checkpoint, tmp_path / name, table.dtype)
+        assert (tmp_path / name).read_bytes() == (BUILTIN / table.file).read_bytes()
+
+
+def test_checkpoint_and_bundle_are_small() -> None:
+    files = [f for folder in (CHECKPOINT, BUILTIN) for f in folder.rglob("*") if f.is_file()]
+    assert sum(f.stat().st_size for f in files) < LARGEST_BYTES
