@@ -1,4 +1,4 @@
-"""Remake the tiny random bundle of the tests, which is also the built-in one until a trained model takes its place.
+"""Remake the tiny random bundle of the tests.
 
     python -m scripts.make_babble_bundle
 
@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from kazeia.bundle import MANIFEST_NAME, File, read_manifest
-from kazeia.bundle_choice import BUILTIN
 from kazeia.export.options import ExportOptions
 from kazeia.export.service import export_bundle
 from kazeia.files import sha256, write_atomically
@@ -23,7 +22,7 @@ from kazeia.voices import Voice, encode_voice
 from scripts.babble_checkpoint import write_babble_checkpoint
 
 VOICE_SEED = 1
-TARGETS = (Path(__file__).parents[1] / "tests" / "support" / "babble", BUILTIN)
+TARGET = Path(__file__).parents[1] / "tests" / "support" / "babble"
 NOTICE = "this bundle is a tiny random stand-in: it babbles; export a real checkpoint to hear words (see README)"
 VOICES = ("babble", "murmur")
 
@@ -34,10 +33,9 @@ def main() -> None:
         write_babble_checkpoint(checkpoint)
         export_bundle(checkpoint, bundle, ExportOptions(quant="fp32"))
         add_voices(bundle)
-        for target in TARGETS:
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(bundle, target)
-            print(f"{target}: {sum(path.stat().st_size for path in target.iterdir()):,} bytes")
+        shutil.rmtree(TARGET, ignore_errors=True)
+        shutil.copytree(bundle, TARGET)
+    print(f"{TARGET}: {sum(path.stat().st_size for path in TARGET.iterdir()):,} bytes")
 
 
 def add_voices(bundle: Path) -> None:

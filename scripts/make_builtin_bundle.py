@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-from safetensors.numpy import load_file
+import numpy as np
 
 from kazeia.bundle import MANIFEST_NAME, File, read_manifest
 from kazeia.bundle_choice import BUILTIN
@@ -31,9 +31,9 @@ def make(checkpoint: Path, target: Path) -> None:
     """Export the checkpoint with its voices into the new folder `target`."""
     export_bundle(checkpoint, target, ExportOptions(quant="8da8w", context_length=CONTEXT_LENGTH))
     manifest = read_manifest(target)
-    for file in sorted((checkpoint / "voices").glob("*.safetensors")):
+    for file in sorted((checkpoint / "voices").glob("*.npy")):
         voice = target / f"{file.stem}.voice"
-        voice.write_bytes(encode_voice(Voice(file.stem, load_file(file)["embedding"], source="trained with the model")))
+        voice.write_bytes(encode_voice(Voice(file.stem, np.load(file), source="trained with the model")))
         manifest.voices[file.stem] = voice.name
         manifest.files.append(File(voice.name, voice.stat().st_size, sha256(voice)))
     manifest.builtin = NOTICE

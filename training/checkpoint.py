@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from kazeia.checkpoint.config import CodecConfig, Config
 from kazeia.checkpoint.layout import Layout, codec_layout, main_layout
@@ -103,7 +102,7 @@ def _write_json(file: Path, value: dict[str, Any]) -> None:
 
 
 def write(work: Path, folder: Path) -> None:
-    """The checkpoint of the trained parts in `work`; voices beside it as `voices/NAME.safetensors`, key `embedding`."""
+    """The checkpoint of the trained parts in `work`; voices beside it as `voices/NAME.npy`."""
     main, speech = sizes.main_config(work / "tokenizer"), sizes.speech_config()
     config = msgspec.json.decode(json.dumps(main), type=Config)
     codec = msgspec.json.decode(json.dumps(speech), type=CodecConfig)
@@ -126,7 +125,7 @@ def write(work: Path, folder: Path) -> None:
     _write_weights(folder / CODEC / "model.safetensors", completed(decoder_tensors(decoder), codec_layout(codec)))
     (folder / "voices").mkdir(exist_ok=True)
     for name, embedding in voices.items():
-        save_file({"embedding": embedding}, folder / "voices" / f"{name}.safetensors")
+        np.save(folder / "voices" / f"{name}.npy", embedding)
 
 
 def main() -> None:

@@ -32,9 +32,10 @@ PREDICTED_FRAMES = 96
 GUIDANCE_WEIGHT, PACE_WEIGHT, PHONE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 0.5, 1.0
 PACE_UNIT_FRAMES = 10.0
 MERGE_DROPOUT, TORN_SHARE = 0.15, 0.5
-FORGOTTEN_SHARE = 0.8
+FORGOTTEN_SHARE = 0.6
 """Up to this share of an utterance's frames is hidden from the talker, which otherwise goes on from the last frame and does not
-learn to read."""
+learn to read. Of the others any share is replaced by what the talker itself would have said (scheduled sampling in two passes,
+Mihaylova and Martins 2019): it must go on from those when it speaks."""
 NAMED_LANGUAGE_SHARE = 0.5
 """The others leave the language to be read off the text."""
 
@@ -92,8 +93,14 @@ class Course:
         embedded = talker.embedded_codes(batch.codes)
         prompts = self.prompts(batch, named=rng.random() < NAMED_LANGUAGE_SHARE)
         first = prompts.shape[1]
-        remembered = rng.random(batch.tokens.shape) >= FORGOTTEN_SHARE * rng.random((len(batch.tokens), 1))
-        states: TalkerStates = talker(torch.cat([prompts, self.spoken(batch, embedded, torch.from_numpy(remembered))], 1))
+        shape = batch.tokens.shape
+        remembered = torch.from_numpy(rng.random(shape) >= FORGOTTEN_SHARE * rng.random((shape[0], 1)))
+        own = torch.from_numpy(rng.random(shape) < rng.random((shape[0], 1)))
+        with torch.no_grad():
+            hidden = talker(torch.cat([prompts, self.spoken(batch, embedded, remembered)], 1)).hidden[:, first:]
+            said = torch.where(own[..., None], self.own_codes(hidden, batch), batch.codes)
+        heard = self.spoken(batch, talker.embedded_codes(said), remembered)
+        states: TalkerStates = talker(torch.cat([prompts, heard], 1))
         place = torch.arange(batch.codes.shape[1])
         speaks = place < batch.frames[:, None]
         hidden = states.hidden[:, first:]
@@ -107,12 +114,20 @@ class Course:
         terms["move"] = F.cross_entropy(self.model.move_probe(hidden)[speaks], moved[speaks])
         terms["phone"] = PHONE_WEIGHT * F.cross_entropy(phones[speaks], batch.phones[speaks])
         rows = speaks.nonzero()[torch.from_numpy(rng.permutation(int(speaks.sum()))[:PREDICTED_FRAMES])]
-        shape = torch.stack([self.entries[i][batch.codes[..., c]] for i, c in enumerate(SHAPE_CODEBOOKS)]).sum(0)
-        terms["frame"] = FRAME_WEIGHT * F.mse_loss(self.model.frame_probe(hidden)[speaks], shape[speaks])
+        sound = torch.stack([self.entries[i][batch.codes[..., c]] for i, c in enumerate(SHAPE_CODEBOOKS)]).sum(0)
+        terms["frame"] = FRAME_WEIGHT * F.mse_loss(self.model.frame_probe(hidden)[speaks], sound[speaks])
         a, b = rows.T
         logits = talker.code_predictor(hidden[a, b], embedded[a, b, :-1])
         terms["codes"] = F.cross_entropy(logits.flatten(0, 1), batch.codes[a, b, 1:].flatten())
         return terms
+
+    def own_codes(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """[B, S, 16]: the codes of the sounds that the talker expects, where it is in the text, at the right pitch."""
+        codes, rest = batch.codes.clone(), self.model.frame_probe(hidden).float()
+        for entries, codebook in zip(self.entries, SHAPE_CODEBOOKS, strict=True):
+            codes[..., codebook] = (0.5 * (entries**2).sum(1) - rest @ entries.T).argmin(-1)
+            rest = rest - entries[codes[..., codebook]]
+        return codes
 
     def _first_code(self, hidden: Tensor, batch: Batch, place: Tensor) -> Tensor:
         """Codebook 0 and the end: the vocabulary's other control ids are never spoken and never learnt."""

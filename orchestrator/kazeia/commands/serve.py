@@ -31,7 +31,7 @@ def command(host: str, port: int, token: str | None, queue: int, **options: Any)
 
     \b
     curl http://127.0.0.1:8125/v1/audio/speech -H 'Content-Type: application/json' \\
-      -d '{"model": "kazeia", "voice": "babble", "input": "Bonjour."}' -o bonjour.wav
+      -d '{"model": "kazeia", "voice": "claire", "input": "Bonjour."}' -o bonjour.wav
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise UsageError(f"kz serve needs {', '.join(missing)}; install them: pip install 'kazeia[serve]'")
