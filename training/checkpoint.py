@@ -34,7 +34,7 @@ from training.voices import VOICES, spoken_by
 
 SEED = 6
 """Of the made-up weights."""
-SAMPLING = {"temperature": 0.6, "top_k": 20, "repetition_penalty": 1.0, "subtalker_temperature": 0.6, "subtalker_top_k": 20}
+SAMPLING = {"temperature": 0.3, "top_k": 20, "repetition_penalty": 1.0, "subtalker_temperature": 0.1, "subtalker_top_k": 20}
 """Settings the voice speaks best with. It says many frames of the same code, which a repetition penalty would forbid."""
 RECORDINGS = 40
 """Of each voice, for the speaker encoder's last layer."""

@@ -189,9 +189,9 @@ class Lecture(nn.Module):
             for name, weight in stack.named_parameters():
                 if name.endswith(("o_proj.weight", "down_proj.weight")):
                     nn.init.normal_(weight, std=INITIAL_SPREAD / (2 * len(stack.layers)) ** 0.5)
-        cosine, sine = self.talker.model.rotation(ENTRIES)
+        cosine, sine = rotations(ENTRIES, config.head_dim, config.rope_theta)
         with torch.no_grad():  # a lag begins as the rotation that turns a query to the token so far back
-            lags = self.talker.code_predictor.model.codec_embedding[LAG_CODEBOOK - 1].weight
+            lags = self.get_parameter(f"talker.code_predictor.model.codec_embedding.{LAG_CODEBOOK - 1}.weight")
             lags[:, : 2 * cosine.shape[1]] = LAG_SPREAD * torch.cat([cosine, sine], 1)
 
 
