@@ -245,6 +245,7 @@ def test_ctrl_c_leaves_what_is_done_and_no_runner_and_a_rerun_goes_on(kz: Kz, tm
     lines = [f"{number} {'encore ' * 8}" for number in range(60)]
     phrases = write(tmp_path / "a.txt", *lines)
     command = [sys.executable, "-c", "from kazeia.cli import main; main()", "batch", str(phrases), "-o", str(out)]
+    command += ["--bundle", str(BABBLE)]
     # A group of its own, as a terminal has: Ctrl-C reaches the runners as well.
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60

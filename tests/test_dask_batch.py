@@ -40,8 +40,9 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     address = f"tcp://127.0.0.1:{free_port()}"
-    environment = {**os.environ, "KZ_HOME": str(folder / "home"), "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
-    for name in ("KZ_BUNDLE", "KZ_DEVICE", "KZ_RUNNER"):
+    environment = {**os.environ, "KZ_HOME": str(folder / "home"), "KZ_BUNDLE": str(BABBLE)}
+    environment["DASK_DISTRIBUTED__WORKER__DAEMON"] = "False"
+    for name in ("KZ_DEVICE", "KZ_RUNNER"):
         environment.pop(name, None)
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
@@ -120,7 +121,7 @@ def test_a_worker_that_is_killed_loses_nothing(kz: Kz, cluster: Cluster, phrases
     assert kz("batch", phrases, "-o", tmp_path / "here").status == 0
     phrases.write_text("\n".join([*LINES, *(f"{number} {'encore ' * 8}" for number in range(20))]))
     command = [sys.executable, "-c", "from kazeia.cli import main; main()", "batch", str(phrases), "-o", str(tmp_path / "out")]
-    process = subprocess.Popen([*command, "--dask", cluster.address], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, "--bundle", str(BABBLE), "--dask", cluster.address], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while len(sounds(tmp_path / "out")) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
