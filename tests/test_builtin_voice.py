@@ -31,8 +31,8 @@ ENGLISH = (
 FRENCH = ("Bonjour.", "Il fait très beau ce matin.", "La fenêtre de la maison est ouverte.")
 FEWEST_RECOGNISED = 4
 """Of ENGLISH, whose transcript is more like the text than like any of the others; word errors are in the checkpoint's card."""
-PHONES_A_LETTER = (0.6, 1.6)
-"""A phone lasts a frame: how many frames may a text have for each of its letters, without the silence around it?"""
+FRAMES_A_LETTER = (0.6, 1.6)
+"""A phone lasts about a frame; without the silence around the text."""
 SILENT_FRAMES = 3
 
 
@@ -60,7 +60,7 @@ def test_it_ends_by_itself_after_about_a_frame_a_phone(synthesizer: Synthesizer,
         statistics = synthesizer.speak(text, Options(seed=seed)).statistics
         assert statistics.stop_reason == "eos"
         letters = sum(character.isalpha() for character in text)
-        assert PHONES_A_LETTER[0] <= (statistics.frames - SILENT_FRAMES) / letters <= PHONES_A_LETTER[1]
+        assert FRAMES_A_LETTER[0] <= (statistics.frames - SILENT_FRAMES) / letters <= FRAMES_A_LETTER[1]
 
 
 def test_it_is_the_checkpoint_beside_it(tmp_path: Path) -> None:

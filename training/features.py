@@ -44,7 +44,7 @@ def levelled(features: Features) -> Features:
     return features._replace(envelope=(features.envelope + gain).astype(np.float32))
 
 
-def heard(recording: Recording) -> Utterance:
+def utterance(recording: Recording) -> Utterance:
     """The recording at one loudness and in the codec's rhythm."""
     said = paced(levelled(analyse(recording.samples)), recording.phones)
     words = tuple((place, said.frame_at(start)) for place, start in recording.words)
@@ -61,7 +61,7 @@ def _unpacked(part: AnyArray) -> AnyArray:
 
 
 def _make(language: str, sentences: list[str], target: Path) -> int:
-    utterances = [heard(recording) for recording in TEACHERS[language](sentences)]
+    utterances = [utterance(recording) for recording in TEACHERS[language](sentences)]
     described = [{"text": u.text, "words": u.words, "phones": u.phones} for u in utterances]
     arrays = {name: _packed([getattr(u.features, name) for u in utterances]) for name in Features._fields}
     partial = target.with_suffix(".partial.npz")

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.teacher import SILENCE, Phone
-from training.vocoder import HOPS_PER_FRAME, Features
+from training.vocoder import FRAME_SAMPLES, HOP_SAMPLES, HOPS_PER_FRAME, SAMPLE_RATE, Features
 
-HOPS_PER_SECOND = 100
+FRAME_S, HOPS_PER_SECOND = FRAME_SAMPLES / SAMPLE_RATE, SAMPLE_RATE / HOP_SAMPLES
 SHORTEST_S = 0.015
 """A phone that is over sooner is heard as part of the next one."""
 LEAD_FRAMES, TAIL_FRAMES = 1, 2
@@ -58,11 +58,10 @@ def paced(features: Features, phones: tuple[Phone, ...]) -> Paced:
     if heard[-1].name == SILENCE:
         heard.pop()
         ends.pop()
-    second = HOPS_PER_FRAME / HOPS_PER_SECOND
-    spans = [(SILENCE, heard[0].start - LEAD_FRAMES * second, heard[0].start, LEAD_FRAMES)]
+    spans = [(SILENCE, heard[0].start - LEAD_FRAMES * FRAME_S, heard[0].start, LEAD_FRAMES)]
     for phone, end in zip(heard, ends, strict=True):
-        spans.append((phone.name, phone.start, end, max(1, round((end - phone.start) / second))))
-    spans.append((SILENCE, ends[-1], ends[-1] + TAIL_FRAMES * second, TAIL_FRAMES))
+        spans.append((phone.name, phone.start, end, max(1, round((end - phone.start) / FRAME_S))))
+    spans.append((SILENCE, ends[-1], ends[-1] + TAIL_FRAMES * FRAME_S, TAIL_FRAMES))
     source = np.concatenate([_hops(start, end, count) for _, start, end, count in spans])
     frames = np.cumsum([0, *(count for *_, count in spans)])
     places = [(start, float(frame)) for (_, start, _, _), frame in zip(spans, frames, strict=False)]

@@ -7,6 +7,7 @@ speech, and for how many frames the token has been spoken. They are codes like t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -71,9 +72,7 @@ def _anchors(lesson: Lesson) -> tuple[list[int], list[float]]:
     frames: list[float] = []
     following = [*lesson.words[1:], (len(lesson.text), last_frame)]
     for (first, begins), (next_first, next_begins) in zip(lesson.words, following, strict=True):
-        word = lesson.text[first:next_first]
-        while word and not word[-1].isalnum():
-            word = word[:-1]
+        word = re.sub(r"[\W_]+$", "", lesson.text[first:next_first])
         spoken = speaks[speaks < next_begins - 0.5]
         ends = max(begins, min(next_begins, float(spoken[-1] + 1) if len(spoken) else begins))
         places += [first, first + max(1, len(word))]
@@ -142,15 +141,10 @@ def tokens_spoken(starts: NDArray[np.float32], frames: int) -> NDArray[np.int64]
     return np.minimum(np.maximum.accumulate(begun.clip(min=0)), place)
 
 
-def lag(spoken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many tokens have been read since the one that is spoken."""
-    return (np.arange(len(spoken)) - spoken).clip(0, ENTRIES - 1)
-
-
-def progress(spoken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For how many frames before this one its token has been spoken."""
-    first = np.searchsorted(spoken, spoken)
-    return (np.arange(len(spoken)) - first).clip(0, ENTRIES - 1)
+def place_codes(spoken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[F] each: tokens read since the one that is spoken, and frames for which it has been spoken before."""
+    place, first = np.arange(len(spoken)), np.searchsorted(spoken, spoken)
+    return (place - spoken).clip(0, ENTRIES - 1), (place - first).clip(0, ENTRIES - 1)
 
 
 def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn_share: float) -> Batch:
@@ -163,13 +157,11 @@ def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn
     spoken = np.zeros((len(chosen), positions), np.int64)
     for row, lesson in enumerate(chosen):
         ids, begins = reader.read(lesson, torn=bool(rng.random() < torn_share))
-        tokens[row, : len(ids)] = ids
-        starts[row, : len(ids)] = begins
-        codes[row, : len(lesson.codes)] = lesson.codes
-        spoken[row, : len(lesson.codes)] = tokens_spoken(begins, len(lesson.codes))
-        codes[row, : len(lesson.codes), LAG_CODEBOOK] = lag(spoken[row, : len(lesson.codes)])
-        codes[row, : len(lesson.codes), PROGRESS_CODEBOOK] = progress(spoken[row, : len(lesson.codes)])
-        phones[row, : len(lesson.codes)] = lesson.phones
+        tokens[row, : len(ids)], starts[row, : len(ids)] = ids, begins
+        count = len(lesson.codes)
+        codes[row, :count], phones[row, :count] = lesson.codes, lesson.phones
+        spoken[row, :count] = tokens_spoken(begins, count)
+        codes[row, :count, LAG_CODEBOOK], codes[row, :count, PROGRESS_CODEBOOK] = place_codes(spoken[row, :count])
     columns = zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)
     frames, voices, languages = (torch.tensor(column) for column in columns)
     padded = (torch.from_numpy(array) for array in (tokens, codes, starts, phones, spoken))

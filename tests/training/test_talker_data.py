@@ -10,7 +10,7 @@ import torch
 
 from training import tokenizer
 from training.codes import LAG_CODEBOOK
-from training.talker_data import Batches, Lesson, Reader, collate, lag, progress, tokens_spoken
+from training.talker_data import Batches, Lesson, Reader, collate, place_codes, tokens_spoken
 
 TEXT = "Good morning, my friend."
 WORDS = ((0, 1.0), (5, 4.0), (14, 9.0), (17, 11.0))
@@ -73,8 +73,9 @@ def test_a_frame_speaks_the_last_token_begun_and_none_before_it_was_read() -> No
     starts = np.array([0, 0.2, 0.4, 4, 6], np.float32)
     spoken = tokens_spoken(starts, 8)
     assert spoken.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
-    assert lag(spoken).tolist() == [0, 0, 0, 1, 1, 2, 2, 3]
-    assert progress(spoken).tolist() == [0, 0, 0, 1, 0, 1, 0, 1]
+    lag, progress = place_codes(spoken)
+    assert lag.tolist() == [0, 0, 0, 1, 1, 2, 2, 3]
+    assert progress.tolist() == [0, 0, 0, 1, 0, 1, 0, 1]
 
 
 def test_a_silence_is_not_part_of_the_word_before_it(work: Path) -> None:

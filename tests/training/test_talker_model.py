@@ -17,7 +17,7 @@ from kazeia.prompt import Request, _Builder
 from kazeia.voices import Voice
 from training import sizes, tokenizer
 from training.checkpoint import TALKER_PREFIX, completed, talker_tensors, voice_embeddings
-from training.codes import Quantizer
+from training.codes import SHAPE_CODEBOOKS, Quantizer
 from training.talker_data import Lesson, Reader, collate
 from training.train_talker import Course
 
@@ -98,3 +98,19 @@ def test_training_sees_the_products_prompt(course: Course, language: str, named:
     frames = embedded[0].sum(1).numpy()
     texts = np.concatenate([trailing, np.repeat(builder.tts_pad, 25 - len(trailing), 0)])
     np.testing.assert_allclose(positions[1:], texts + frames[:25], atol=1e-5)
+
+
+def test_own_sounds_are_what_the_talker_expects_where_it_is(course: Course) -> None:
+    lesson = Lesson(TEXT, ((0, 0.0),), np.full((25, 16), 7, np.int16), np.ones(25, np.int16), 0, 1, 0)
+    batch = collate([lesson], Reader(work(course)), np.random.default_rng(0), 0.0)
+    torch.manual_seed(2)
+    hidden = torch.randn(1, 26, course.talker_config.hidden_size)
+    with torch.no_grad():
+        codes = course.own_codes(hidden, batch)
+        expected = course.model.frame_probe(hidden)
+    kept = [i for i in range(16) if i not in SHAPE_CODEBOOKS]
+    assert codes[..., kept].equal(batch.codes[..., kept])
+    rest = expected
+    for entries, codebook in zip(course.entries, SHAPE_CODEBOOKS, strict=True):
+        assert codes[..., codebook].equal((rest[..., None, :] - entries).norm(dim=-1).argmin(-1))
+        rest = rest - entries[codes[..., codebook]]
