@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from pathlib import Path
@@ -30,6 +31,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="onnxruntime-qnn needs Python 3.11 or newer"))
         if item.nodeid.startswith(RACING):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def onnxruntime_before_qnn() -> None:
+    """The reference imports onnxruntime, which crashes when Qualcomm's libraries are loaded before it."""
+    with contextlib.suppress(ImportError):
+        import onnxruntime  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,9 @@ from training.teacher import SILENCE
 from training.voices import VOICES, spoken_by
 
 LANGUAGES = ("en", "fr")
+FULL_STOPS = ".:;"
+OPEN_END_SHARE = 0.2
+"""Of the lessons have no full stop: not every text that is spoken has one."""
 PHONES = 128
 """Room for the phones of both teachers; 0 is any that their first hundred sentences do not have."""
 
@@ -54,11 +57,15 @@ class Reader:
         self._torn: tokenizers.Tokenizer = build_tokenizer(work / "tokenizer")
         self._torn.model.dropout = dropout or None
 
-    def read(self, lesson: Lesson, *, torn: bool) -> tuple[list[int], NDArray[np.float32]]:
-        """Tokens, and the frame in which each begins: drawn straight from the beginning of a word to its end."""
-        encoding = self._whole.encode(lesson.text, add_special_tokens=False)
+    def read(self, lesson: Lesson, *, torn: bool, open_end: bool = False) -> tuple[list[int], NDArray[np.float32]]:
+        """Tokens, and the frame in which each begins: drawn straight from the beginning of a word to its end.
+
+        With `open_end` the full stop is left out of the text.
+        """
+        text = lesson.text.rstrip(FULL_STOPS) if open_end else lesson.text
+        encoding = self._whole.encode(text, add_special_tokens=False)
         if torn:
-            pieces = self._torn.encode(lesson.text, add_special_tokens=False)
+            pieces = self._torn.encode(text, add_special_tokens=False)
             encoding = pieces if len(pieces.ids) < len(lesson.codes) else encoding
         places, frames = _anchors(lesson)
         return encoding.ids, np.interp([first for first, _ in encoding.offsets], places, frames).astype(np.float32)
@@ -156,7 +163,8 @@ def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn
     phones = np.full((len(chosen), positions), -1, np.int64)
     spoken = np.zeros((len(chosen), positions), np.int64)
     for row, lesson in enumerate(chosen):
-        ids, begins = reader.read(lesson, torn=bool(rng.random() < torn_share))
+        torn, open_end = rng.random(2) < (torn_share, OPEN_END_SHARE)
+        ids, begins = reader.read(lesson, torn=bool(torn), open_end=bool(open_end))
         tokens[row, : len(ids)], starts[row, : len(ids)] = ids, begins
         count = len(lesson.codes)
         codes[row, :count], phones[row, :count] = lesson.codes, lesson.phones

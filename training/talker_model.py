@@ -46,13 +46,13 @@ class Attention(nn.Module):
         q = rotated(self.q_norm(self.q_proj(x).unflatten(2, (self.heads, self.head_dim))).transpose(1, 2), rotation)
         k = rotated(self.k_norm(self.k_proj(x).unflatten(2, (self.kv_heads, self.head_dim))).transpose(1, 2), rotation)
         v = self.v_proj(x).unflatten(2, (self.kv_heads, self.head_dim)).transpose(1, 2)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        shown = None
-        if shown_heads:
-            keys = k.repeat_interleave(self.heads // self.kv_heads, 1)[:, :shown_heads]
-            scores = q[:, :shown_heads] @ keys.transpose(2, 3) * self.head_dim**-0.5
-            future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-            shown = scores.masked_fill(future, float("-inf")).log_softmax(-1)
+        groups = self.heads // self.kv_heads
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        # by hand: on a CPU the fused attention's backward pass takes several times as long for a few positions
+        scores = (q @ k.transpose(2, 3) * self.head_dim**-0.5).masked_fill(future, float("-inf"))
+        y = scores.softmax(-1).to(v.dtype) @ v
+        shown = scores[:, :shown_heads].log_softmax(-1) if shown_heads else None
         return self.o_proj(y.transpose(1, 2).flatten(2)), shown
 
 

@@ -36,7 +36,7 @@ FORGOTTEN_SHARE = 0.6
 """Up to this share of an utterance's frames is hidden from the talker, which otherwise goes on from the last frame and does not
 learn to read. Of the others any share is replaced by what the talker itself would have said (scheduled sampling in two passes,
 Mihaylova and Martins 2019): it must go on from those when it speaks."""
-NAMED_LANGUAGE_SHARE = 0.5
+NAMED_LANGUAGE_SHARE = 0.3
 """The others leave the language to be read off the text."""
 
 

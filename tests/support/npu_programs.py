@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kazeia.checkpoint import Checkpoint
-from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.export.qnn_code_predictor import frame_spec, steps_spec
 from kazeia.export.qnn_lowering import QnnTarget
 from kazeia.export.qnn_program import QnnBuild, build
 from kazeia.export.qnn_quantize import Recipe
+from tests.support.learnt import write_learnt_checkpoint
 
-SEED = 1
 FP16 = Recipe("fp16")
 
 
@@ -30,11 +29,11 @@ class NpuPredictor(NamedTuple):
 
 @cache
 def npu_predictor() -> NpuPredictor:
-    """Of the checkpoint that `write_random_checkpoint` makes of size tiny, kind base and seed `SEED`."""
+    """Of the checkpoint that has learnt an utterance by heart."""
     target = QnnTarget("SM8750", for_emulator=True)
     folder = tempfile.TemporaryDirectory(prefix="kz-npu-predictor-")
     path = Path(folder.name, "tiny")
-    write_random_checkpoint(path, size="tiny", kind="base", seed=SEED)
+    write_learnt_checkpoint(path)
     checkpoint = Checkpoint.open(path)
     frame, steps = (build(spec(checkpoint, FP16), target, FP16) for spec in (frame_spec, steps_spec))
     return NpuPredictor(folder, checkpoint, frame, steps)
