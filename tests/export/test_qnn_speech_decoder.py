@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kazeia.checkpoint import Checkpoint
 from kazeia.checkpoint.config import CodecDecoderConfig
+from kazeia.checkpoint.presets import Size, codec_config
 from kazeia.checkpoint.random_weights import write_random_checkpoint
 from kazeia.errors import ExportError
 from kazeia.export.calibration import Codes
@@ -20,7 +21,7 @@ from kazeia.export.npu_decoder_layers import HalfPeriodSnake
 from kazeia.export.qnn_lowering import QnnTarget
 from kazeia.export.qnn_program import build
 from kazeia.export.qnn_quantize import Recipe
-from kazeia.export.qnn_speech_decoder import PlacedDecoder, cut_decoder, place_decoder
+from kazeia.export.qnn_speech_decoder import PlacedDecoder, chunk_frames, cut_decoder, place_decoder
 from kazeia.export.quality_measures import sqnr_db
 from kazeia.export.speech_decoder import STAGES, SpeechDecoder, Stage
 from kazeia.export.streaming_layers import Snake, state_shapes
@@ -85,6 +86,12 @@ def test_stages_on_the_npu_must_be_neighbours(checkpoint: Checkpoint) -> None:
     for on_npu in [(), *apart]:
         with pytest.raises(ExportError, match=r"must be neighbours, not (none|[a-z_]+, [a-z_]+); they are quantizer, pre_conv"):
             place_decoder(checkpoint, on_npu)
+
+
+@pytest.mark.parametrize(("size", "frames"), [("tiny", 4), ("0.6b", 1)])
+def test_a_wide_decoder_takes_fewer_frames_at_a_time(size: Size, frames: int) -> None:
+    config = msgspec.convert(codec_config(size)["decoder_config"], CodecDecoderConfig)
+    assert chunk_frames(config) == frames
 
 
 def test_a_snake_may_turn_often() -> None:

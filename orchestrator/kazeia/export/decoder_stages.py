@@ -20,7 +20,7 @@ from kazeia.export.progress import Progress, silent
 from kazeia.export.qnn_lowering import QnnTarget
 from kazeia.export.qnn_program import QnnBuild, build
 from kazeia.export.qnn_quantize import Inputs, Recipe
-from kazeia.export.qnn_speech_decoder import CHUNK_FRAMES, PlacedDecoder, place_decoder
+from kazeia.export.qnn_speech_decoder import PlacedDecoder, place_decoder
 from kazeia.export.quality_measures import sqnr_db
 from kazeia.export.speech_decoder import STAGES, Stage
 
@@ -59,7 +59,7 @@ def try_stages(
     emulator = QnnTarget(target.soc, for_emulator=True)
     trials = []
     for stage in STAGES:
-        placed = place_decoder(checkpoint, (stage,), CHUNK_FRAMES)
+        placed = place_decoder(checkpoint, (stage,))
         with progress(f"speech_decoder: try {stage} on the NPU"):
             chunks = list(islice(placed.inputs(placed.npu, held_out()), TRIED_CHUNKS))
             trials.append(_try_stage(stage, placed, chunks, partial(build, placed.npu_spec(fitting), emulator, recipe)))

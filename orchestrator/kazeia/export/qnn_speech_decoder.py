@@ -6,6 +6,7 @@ the CPU. The runner hands chunks from method to method.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -24,8 +25,9 @@ from kazeia.export.qnn_quantize import Inputs
 from kazeia.export.speech_decoder import STAGES, Segment, SpeechDecoder, Stage, samples_per_frame
 from kazeia.export.streaming_layers import TensorSource, state_shapes
 
-CHUNK_FRAMES = 4
-"""Frames of a chunk; the last stages need 13 MB a frame in float32, and what one operator needs must fit the NPU's own memory."""
+MOST_CHUNK_FRAMES, MOST_CHUNK_VALUES = 4, 1 << 18
+"""A chunk has as many frames as keep the largest sound within that many values, the official decoders' one: what an operator needs
+must fit the NPU's own memory, and the compiler's time and memory grow faster than a chunk (docs/npu.md)."""
 
 ON_NPU, WHOLE = "speech_decoder_npu", "speech_decoder"
 """Names of programs: the stages on the NPU beside others, and the others, or all of them."""
@@ -82,12 +84,20 @@ class PlacedDecoder:
         return torch.from_numpy(chunk.astype("int64")).to(dtype).transpose(0, 1)[None].contiguous()
 
 
-def place_decoder(checkpoint: Checkpoint, on_npu: Collection[Stage] = STAGES, frames: int = CHUNK_FRAMES) -> PlacedDecoder:
-    """Cut a checkpoint's speech decoder; see `cut_decoder`."""
+def chunk_frames(config: CodecDecoderConfig) -> int:
+    """Frames of a chunk on the NPU."""
+    values, channels, positions = 1, config.decoder_dim, math.prod(config.upsampling_ratios)
+    for rate in config.upsample_rates:
+        channels, positions = channels // 2, positions * rate
+        values = max(values, channels * positions)
+    return max(1, min(MOST_CHUNK_FRAMES, MOST_CHUNK_VALUES // values))
+
+
+def place_decoder(checkpoint: Checkpoint, on_npu: Collection[Stage] = STAGES, frames: int | None = None) -> PlacedDecoder:
+    """Cut a checkpoint's speech decoder; see `cut_decoder`. `frames` defaults to `chunk_frames`."""
     codec = checkpoint.codec_config
-    return cut_decoder(
-        lambda name: checkpoint.codec_tensor(f"decoder.{name}"), codec.decoder_config, codec.output_sample_rate, on_npu, frames
-    )
+    config, frames = codec.decoder_config, frames or chunk_frames(codec.decoder_config)
+    return cut_decoder(lambda name: checkpoint.codec_tensor(f"decoder.{name}"), config, codec.output_sample_rate, on_npu, frames)
 
 
 def cut_decoder(
