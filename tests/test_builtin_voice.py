@@ -29,7 +29,8 @@ ENGLISH = (
     "She wrote a long letter to her old friend.",
 )
 FRENCH = ("Bonjour.", "Il fait très beau ce matin.", "La fenêtre de la maison est ouverte.")
-FEWEST_RECOGNISED = 4
+WITHOUT_STOP = ("Good morning to all of you", "Il fait très beau ce matin")
+FEWEST_RECOGNISED = 5
 """Of ENGLISH, whose transcript is more like the text than like any of the others; word errors are in the checkpoint's card."""
 FRAMES_A_LETTER = (0.6, 1.6)
 """A phone lasts about a frame; without the silence around the text."""
@@ -48,13 +49,13 @@ def likeness(a: str, b: str) -> float:
 
 @pytest.mark.parametrize("voice", VOICES)
 def test_what_a_recogniser_hears_is_most_like_the_text(synthesizer: Synthesizer, voice: str) -> None:
-    options = Options(voice=voice, language="english", seed=1)
+    options = Options(voice=voice, seed=1)
     transcripts = [heard(synthesizer.speak(text, options).samples) for text in ENGLISH]
     nearest = [max(ENGLISH, key=lambda text: likeness(text, transcript)) for transcript in transcripts]
     assert sum(found == text for found, text in zip(nearest, ENGLISH, strict=True)) >= FEWEST_RECOGNISED, transcripts
 
 
-@pytest.mark.parametrize("text", [*ENGLISH, *FRENCH])
+@pytest.mark.parametrize("text", [*ENGLISH, *FRENCH, *WITHOUT_STOP])
 def test_it_ends_by_itself_after_about_a_frame_a_phone(synthesizer: Synthesizer, text: str) -> None:
     for seed in range(1, 4):
         statistics = synthesizer.speak(text, Options(seed=seed)).statistics

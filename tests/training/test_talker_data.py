@@ -53,6 +53,15 @@ def test_torn_text_has_more_tokens_and_never_too_many(work: Path) -> None:
     assert len(reader.read(lesson(frames=len(whole) + 1), torn=True)[0]) == len(whole)
 
 
+def test_a_text_may_end_without_its_full_stop(work: Path) -> None:
+    reader, stopped = Reader(work), lesson()
+    assert stopped.text.endswith(".")
+    ids, starts = reader.read(stopped, torn=False)
+    open_ids, open_starts = reader.read(stopped, torn=False, open_end=True)
+    assert open_ids == ids[:-1]
+    np.testing.assert_array_equal(open_starts, starts[:-1])
+
+
 def test_batches_are_padded_and_the_same_for_the_same_step(work: Path) -> None:
     reader = Reader(work)
     batch = collate([lesson(20), lesson(30, voice=1)], reader, np.random.default_rng(0), 0.0)
