@@ -111,7 +111,7 @@ class Quantizer:
     @staticmethod
     def load(file: Path) -> Quantizer:
         with np.load(file) as stored:
-            return Quantizer(stored["mean"], stored["basis"], stored["entries"])
+            return Quantizer(*(stored[name].astype(np.float32) for name in ("mean", "basis", "entries")))
 
 
 def everyone(work: Path, part: str, files: int) -> Iterator[Features]:

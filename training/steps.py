@@ -16,9 +16,9 @@ COOL_DOWN_SHARE = 0.25
 SAVE_EVERY_S = 120
 
 
-def learning_rate(step: int, steps: int, peak: float) -> float:
-    """Rises, stays, and falls linearly to nothing over the last quarter: a run is prolonged by resuming from before its fall."""
-    fall = max(1, int(steps * COOL_DOWN_SHARE))
+def learning_rate(step: int, steps: int, peak: float, fall_share: float = COOL_DOWN_SHARE) -> float:
+    """Rises, stays, and falls linearly to nothing over the last steps: a run is prolonged by resuming from before its fall."""
+    fall = max(1, int(steps * fall_share))
     return peak * min(1.0, (step + 1) / WARM_UP_STEPS, (steps - step) / fall)
 
 
@@ -35,6 +35,7 @@ def train(
     *,
     steps: int,
     peak: float,
+    fall_share: float = COOL_DOWN_SHARE,
     decay: float = 0.0,
 ) -> None:
     """Runs AdamW up to step `steps`, from where `file` stands.
@@ -47,13 +48,14 @@ def train(
     if file.exists():
         state = torch.load(file)
         model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        if "optimizer" in state:  # a checkpoint that is resumed has none
+            optimizer.load_state_dict(state["optimizer"])
         first = state["step"]
     shown: dict[str, float] = {}
     saved = time.monotonic()
     for step in range(first, steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps, peak)
+            group["lr"] = learning_rate(step, steps, peak, fall_share)
         terms = loss_of_batch(step)
         optimizer.zero_grad(set_to_none=True)
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
@@ -64,7 +66,7 @@ def train(
         if step % 50 == 0:
             print(f"{time.strftime('%H:%M:%S')} step {step}: " + ", ".join(f"{n} {v:.4f}" for n, v in shown.items()), flush=True)
         last = step + 1 == steps
-        falls = step + 1 == steps - int(steps * COOL_DOWN_SHARE)
+        falls = step + 1 == steps - int(steps * fall_share)
         if last or falls or time.monotonic() - saved > SAVE_EVERY_S:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
             save(state, file)

@@ -24,7 +24,7 @@ from training.codes import PERIODS_CODEBOOK, SHAPE_CODEBOOKS, Quantizer
 from training.decoder_model import SpeechDecoder
 from training.decoder_start import Components, front_loss, make_linear
 from training.sizes import speech_decoder
-from training.steps import train
+from training.steps import COOL_DOWN_SHARE, train
 from training.vocoder import FRAME_SAMPLES, synthesise
 from training.voices import VOICES, spoken_by
 
@@ -119,16 +119,17 @@ def main() -> None:
     parser.add_argument("stage", choices=("front", "whole"))
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--files", type=int, default=8, help="of each language, a hundred sentences each")
+    parser.add_argument("--fall", type=float, default=COOL_DOWN_SHARE, help="share of the steps in which the learning rate falls")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     data = make_data(options.work, options.files)
     stage = train_front if options.stage == "front" else train_whole
-    stage(options.work, data, options.steps)
+    stage(options.work, data, options.steps, options.fall)
 
 
-def train_front(work: Path, data: Data, steps: int) -> None:
+def train_front(work: Path, data: Data, steps: int, fall_share: float) -> None:
     components, model = Components.fit(data.samples), SpeechDecoder(speech_decoder())
     initialise(model, Quantizer.load(work / "codes.npz"))
     make_linear(model, components)
@@ -137,10 +138,10 @@ def train_front(work: Path, data: Data, steps: int) -> None:
         codes, target, weights = batch(data, np.random.default_rng([1, step]), FRONT_BATCH)
         return front_loss(model, components, codes, target, weights)
 
-    train(model, loss_of_batch, work / "decoder_front.pt", steps=steps, peak=FRONT_LEARNING_RATE)
+    train(model, loss_of_batch, work / "decoder_front.pt", steps=steps, peak=FRONT_LEARNING_RATE, fall_share=fall_share)
 
 
-def train_whole(work: Path, data: Data, steps: int) -> None:
+def train_whole(work: Path, data: Data, steps: int, fall_share: float) -> None:
     model, file = SpeechDecoder(speech_decoder()), work / "decoder.pt"
     if not file.exists():
         model.load_state_dict(torch.load(work / "decoder_front.pt")["model"])
@@ -149,7 +150,7 @@ def train_whole(work: Path, data: Data, steps: int) -> None:
         codes, target, weights = batch(data, np.random.default_rng([1, step]), BATCH)
         return losses(model(codes), target, weights)
 
-    train(model, loss_of_batch, file, steps=steps, peak=LEARNING_RATE)
+    train(model, loss_of_batch, file, steps=steps, peak=LEARNING_RATE, fall_share=fall_share)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Resumes where WORK/talker.pt stands.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from kazeia.tokenizer import build_tokenizer
 from training import sizes
 from training.codes import ENTRIES, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
-from training.steps import train
+from training.steps import COOL_DOWN_SHARE, train
 from training.talker_data import Batch, Batches, Reader, lessons
 from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, TalkerStates
 from training.voices import VOICES
@@ -121,6 +122,15 @@ class Course:
         terms["codes"] = F.cross_entropy(logits.flatten(0, 1), batch.codes[a, b, 1:].flatten())
         return terms
 
+    def loss_of_batch(self, batches: Batches) -> Callable[[int], dict[str, Tensor]]:
+        """The losses of a step's batch, for `training.steps.train`."""
+
+        def losses(step: int) -> dict[str, Tensor]:
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.losses(batches[step], np.random.default_rng([3, step]))
+
+        return losses
+
     def own_codes(self, hidden: Tensor, batch: Batch) -> Tensor:
         """[B, S, 16]: the codes of the sounds that the talker expects, where it is in the text, at the right pitch."""
         codes, rest = batch.codes.clone(), self.model.frame_probe(hidden).float()
@@ -148,27 +158,28 @@ def _guidance(log_attention: Tensor, batch: Batch, speaks: Tensor) -> Tensor:
     return torch.stack(missed).mean()
 
 
+def course_batches(work: Path) -> Batches:
+    """All lessons there are."""
+    taught = list(lessons(work, "train"))
+    hours = sum(len(x.codes) for x in taught) * 0.08 / 3600
+    print(f"{len(taught)} lessons, {hours:.1f} hours", flush=True)
+    return Batches(taught, Reader(work, MERGE_DROPOUT), POSITIONS, TORN_SHARE, seed=2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
     parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--fall", type=float, default=COOL_DOWN_SHARE, help="share of the steps in which the learning rate falls")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     course = Course(options.work)
-    taught = list(lessons(options.work, "train"))
-    batches = Batches(taught, Reader(options.work, MERGE_DROPOUT), POSITIONS, TORN_SHARE, seed=2)
-    parameters = sum(p.numel() for p in course.model.talker.parameters())
-    hours = sum(len(x.codes) for x in taught) * 0.08 / 3600
-    print(f"{len(taught)} lessons, {hours:.1f} hours, {parameters / 1e6:.1f} M parameters", flush=True)
-
-    def loss_of_batch(step: int) -> dict[str, Tensor]:
-        with torch.autocast("cpu", torch.bfloat16):
-            return course.losses(batches[step], np.random.default_rng([3, step]))
-
+    loss_of_batch = course.loss_of_batch(course_batches(options.work))
     path = options.work / "talker.pt"
-    train(course.model, loss_of_batch, path, steps=options.steps, peak=PEAK_LEARNING_RATE, decay=WEIGHT_DECAY)
+    schedule = {"steps": options.steps, "peak": PEAK_LEARNING_RATE, "fall_share": options.fall}
+    train(course.model, loss_of_batch, path, **schedule, decay=WEIGHT_DECAY)
 
 
 if __name__ == "__main__":
