@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kazeia.errors import UsageError
-from kazeia.languages import resolve_language
+from kazeia.languages import language_of, resolve_language
 
 KNOWN = ["chinese", "english", "french", "beijing_dialect"]
 
@@ -31,3 +31,24 @@ def test_names_and_codes_are_known_in_any_case(given: str, name: str) -> None:
 def test_an_unknown_language_lists_those_there_are(given: str) -> None:
     with pytest.raises(UsageError, match=r"auto, chinese, english, french \(or cmn, en, fr, zh\)"):
         resolve_language(given, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Good morning to all of you", "english"),
+        ("Il fait très beau ce matin", "french"),
+        ("Bonjour.", "french"),
+        ("Hello.", "english"),
+        ("今天天气很好。", "chinese"),
+    ],
+)
+def test_the_language_of_a_text_is_one_that_the_model_has(text: str, name: str) -> None:
+    assert language_of(text, KNOWN) == name
+
+
+def test_of_two_languages_one_is_found_whatever_the_text() -> None:
+    assert {language_of(text, ["english", "french"]) for text in ("Gute Nacht", "12", "OK", "😀", "", "今天")} <= {
+        "english",
+        "french",
+    }

@@ -113,7 +113,7 @@ def write(work: Path, folder: Path) -> None:
     for name in tokenizer.FILES:
         (folder / name).write_bytes((work / "tokenizer" / name).read_bytes())
     _write_json(folder / "config.json", main)
-    _write_json(folder / "generation_config.json", GENERATION | SAMPLING)
+    _write_json(folder / "generation_config.json", GENERATION | SAMPLING | {"auto_language": "text"})
     _write_json(folder / "preprocessor_config.json", PREPROCESSOR)
     _write_json(folder / CODEC / "config.json", speech)
     _write_json(folder / CODEC / "preprocessor_config.json", CODEC_PREPROCESSOR)

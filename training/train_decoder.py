@@ -49,7 +49,10 @@ class Data(NamedTuple):
 
 
 def make_data(work: Path, files: int) -> Data:
-    """The first `files` files of each language, in every voice; kept in WORK."""
+    """The first `files` files of each language, in every voice; kept in WORK.
+
+    The sound is that of the codes, not of what was encoded: what the codes do not say cannot be learnt from them.
+    """
     kept = work / f"decoder_data.{files}.npz"
     if not kept.exists():
         quantizer = Quantizer.load(work / "codes.npz")
@@ -58,9 +61,9 @@ def make_data(work: Path, files: int) -> Data:
             for file in features.files(work, language, "train")[:files]:
                 for utterance in features.load(file):
                     for voice in VOICES:
-                        f = spoken_by(voice, language, utterance.features)
-                        codes.append(quantizer.encode(f))
-                        samples.append((synthesise(f) * 32767).clip(-32767, 32767).astype(np.int16))
+                        codes.append(quantizer.encode(spoken_by(voice, language, utterance.features)))
+                        sound = synthesise(quantizer.decode(codes[-1]))
+                        samples.append((sound * 32767).clip(-32767, 32767).astype(np.int16))
         starts = np.cumsum([0, *map(len, codes)])
         np.savez(kept, codes=np.concatenate(codes), samples=np.concatenate(samples), starts=starts)
     with np.load(kept) as stored:

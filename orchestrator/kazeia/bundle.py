@@ -30,6 +30,7 @@ BuiltFor = Literal["device", "emulator"]
 """On a device the methods of an NPU program share their weights; the emulator can only load them apart."""
 TableType = Literal["f32", "f16"]
 Kind = Literal["base", "custom_voice", "voice_design"]
+AutoLanguage = Literal["model", "text"]
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +85,8 @@ class Model(Strict):
     languages: dict[str, int]
     speakers: dict[str, Speaker]
     tokens: TokenIds
+    auto_language: AutoLanguage = "model"
+    """Who settles the language `auto`: the model, as the reference has it, or the text it is to speak."""
 
 
 class Sampling(Strict):

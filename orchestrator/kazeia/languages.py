@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kazeia.errors import UsageError
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 AUTO = "auto"
 
@@ -43,3 +48,20 @@ def resolve_language(value: str, names: Iterable[str]) -> str:
         return by_code
     codes = sorted(code for code, name in ISO_CODES.items() if name in known)
     raise UsageError(f"unknown language {value!r}; this bundle has auto, {', '.join(known)} (or {', '.join(codes)})")
+
+
+def language_of(text: str, names: Iterable[str]) -> str:
+    """Which of the model's languages `names` the text is in: the likeliest by its byte n-grams (Lui and Baldwin 2012)."""
+    known = set(selectable(names))
+    codes = {code: name for code, name in ISO_CODES.items() if name in known and len(code) == 2}
+    code, _ = _identifier(tuple(codes)).classify(text)
+    return codes[code]
+
+
+@functools.cache
+def _identifier(codes: tuple[str, ...]) -> LanguageIdentifier:
+    from py3langid import langid  # a third of a second: only for who needs it
+
+    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
+    identifier.set_languages(list(codes))
+    return identifier

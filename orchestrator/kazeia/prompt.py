@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kazeia.bundle import Bundle, Speaker
 from kazeia.errors import UsageError, VoiceError
-from kazeia.languages import AUTO, resolve_language
+from kazeia.languages import AUTO, language_of, resolve_language
 from kazeia.text import effective_text
 
 if TYPE_CHECKING:
@@ -222,6 +222,8 @@ class _Builder:
     def _language_id(self, request: Request, speaker: Speaker | None) -> int | None:
         """The language tag; a dialect speaker's dialect stands in for Chinese and auto."""
         language = resolve_language(request.language, self._model.languages)
+        if language == AUTO and self._model.auto_language == "text":
+            language = language_of(request.text, self._model.languages)
         if language in (AUTO, "chinese") and speaker is not None and speaker.dialect is not None:
             return self._model.languages[speaker.dialect]
         return None if language == AUTO else self._model.languages[language]

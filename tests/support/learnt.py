@@ -1,7 +1,8 @@
 """A tiny checkpoint that has learnt one utterance by heart.
 
-The best two scores of a random model are often nearer than float16 resolves, so that it may well choose another code than float32 and
-then says something else. A trained model is sure of its choices; this one, too, and still every code depends on all before it.
+The best two scores of a random model are often nearer than float16 resolves, so that it may well choose another code than float32
+and then says something else. A trained model is sure of its choices; this one, too, and still every code depends on all that came
+before it.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ def prompt_builder(course: Course) -> tuple[_Builder, Any]:
         hidden_size=c.hidden_size,
         speaker_embedding_size=c.hidden_size,
         languages=c.codec_language_id,
+        auto_language="model",
         speakers={},
         kind="base",
         name="small",

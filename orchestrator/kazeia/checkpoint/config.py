@@ -18,6 +18,7 @@ SPECIAL_CODES = 1024
 """Ids at the end of the talker's vocabulary that are no codes: control ids, languages, speakers (reference `generate`)."""
 
 Kind = Literal["base", "custom_voice", "voice_design"]
+AutoLanguage = Literal["model", "text"]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +149,8 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
     subtalker_top_k: int = 50
     subtalker_top_p: float = 1.0
     max_new_tokens: int = 2048
+    auto_language: AutoLanguage = "model"
+    """This project's own key: `text` for a model that speaks better when the language is named."""
 
 
 class CodecDecoderConfig(Section, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ def describe_model(checkpoint: Checkpoint, options: ExportOptions) -> Model:
         languages=talker.codec_language_id,
         speakers=_speakers(talker),
         tokens=_tokens(config),
+        auto_language=checkpoint.generation.auto_language,
     )
 
 

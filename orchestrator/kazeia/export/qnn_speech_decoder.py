@@ -26,8 +26,8 @@ from kazeia.export.speech_decoder import STAGES, Segment, SpeechDecoder, Stage, 
 from kazeia.export.streaming_layers import TensorSource, state_shapes
 
 MOST_CHUNK_FRAMES, MOST_CHUNK_VALUES = 4, 1 << 18
-"""A chunk has as many frames as keep the largest sound within that many values, the official decoders' one: what an operator needs
-must fit the NPU's own memory, and the compiler's time and memory grow faster than a chunk (docs/npu.md)."""
+"""A chunk has as many frames as keep the largest sound within that many values, the official decoders' one: what an operator
+needs must fit the NPU's own memory, and the compiler's time and memory grow faster than a chunk (docs/npu.md)."""
 
 ON_NPU, WHOLE = "speech_decoder_npu", "speech_decoder"
 """Names of programs: the stages on the NPU beside others, and the others, or all of them."""
