@@ -1,8 +1,8 @@
 """What the talker is taught: for every sentence and voice its tokens, its frames, and which token each frame speaks.
 
 A transformer has no memory but what it has said. To go on reading it must find out, from the sounds so far, how far it has come
-in the text, and a small one learns that last. So each frame's last two codes say it: how many tokens the text is ahead of the
-speech, and for how many frames the token has been spoken. They are codes like the others, predicted and fed back.
+in the text, and a small one learns that last. So each frame's last two codes say it: which phone it speaks, and how many tokens
+the text is ahead of the speech. They are codes like the others, predicted and fed back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from kazeia.tokenizer import build_tokenizer
 from training import features
-from training.codes import CODEBOOKS, ENTRIES, LAG_CODEBOOK, PROGRESS_CODEBOOK, Quantizer
+from training.codes import CODEBOOKS, ENTRIES, LAG_CODEBOOK, PHONE_CODEBOOK, Quantizer
 from training.teacher import SILENCE
 from training.voices import VOICES, spoken_by
 
@@ -28,7 +28,7 @@ LANGUAGES = ("en", "fr")
 FULL_STOPS = ".:;"
 OPEN_END_SHARE = 0.2
 """Of the lessons have no full stop: not every text that is spoken has one."""
-PHONES = 128
+PHONES = ENTRIES // 2
 """Room for the phones of both teachers; 0 is any that their first hundred sentences do not have."""
 
 
@@ -148,10 +148,10 @@ def tokens_spoken(starts: NDArray[np.float32], frames: int) -> NDArray[np.int64]
     return np.minimum(np.maximum.accumulate(begun.clip(min=0)), place)
 
 
-def place_codes(spoken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[F] each: tokens read since the one that is spoken, and frames for which it has been spoken before."""
-    place, first = np.arange(len(spoken)), np.searchsorted(spoken, spoken)
-    return (place - spoken).clip(0, ENTRIES - 1), (place - first).clip(0, ENTRIES - 1)
+def place_codes(spoken: NDArray[np.int64], phones: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[F] each: tokens read since the one that is spoken; the phone, twice its number, and one more if it goes on."""
+    goes_on = np.diff(phones, prepend=-1) == 0
+    return (np.arange(len(spoken)) - spoken).clip(0, ENTRIES - 1), 2 * phones.astype(np.int64) + goes_on
 
 
 def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn_share: float) -> Batch:
@@ -169,7 +169,7 @@ def collate(chosen: list[Lesson], reader: Reader, rng: np.random.Generator, torn
         count = len(lesson.codes)
         codes[row, :count], phones[row, :count] = lesson.codes, lesson.phones
         spoken[row, :count] = tokens_spoken(begins, count)
-        codes[row, :count, LAG_CODEBOOK], codes[row, :count, PROGRESS_CODEBOOK] = place_codes(spoken[row, :count])
+        codes[row, :count, LAG_CODEBOOK], codes[row, :count, PHONE_CODEBOOK] = place_codes(spoken[row, :count], lesson.phones)
     columns = zip(*((len(x.codes), x.voice, x.language) for x in chosen), strict=True)
     frames, voices, languages = (torch.tensor(column) for column in columns)
     padded = (torch.from_numpy(array) for array in (tokens, codes, starts, phones, spoken))

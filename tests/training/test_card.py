@@ -17,7 +17,8 @@ def evaluation(decoder: str, sentences: int, error: float) -> dict[str, Any]:
     }
     programs = {"talker": "qnn fp16" if decoder == "qnn fp16" else "xnnpack 8da8w", "speech_decoder": decoder}
     endings = {"runs": 500, "frame_cap_percent": 0.2, "rtf": 0.03}
-    return {"programs": programs, "sentences": sentences, "endings": endings, **dict.fromkeys(VOICES, figures)}
+    found = {"programs": programs, "sentences": sentences, "shortest": sentences < 100, "endings": endings}
+    return {**found, **dict.fromkeys(VOICES, figures)}
 
 
 FOUND = [evaluation("xnnpack fp32", 100, 12.5), evaluation("qnn fp16", 10, 13.5)]
@@ -28,6 +29,16 @@ def test_every_evaluation_has_a_column_and_every_figure_a_row() -> None:
     assert table[""] == ["xnnpack 8da8w, speech decoder xnnpack fp32", "qnn fp16"]
     assert table["claire, English: word errors (the teacher's own)"] == ["12.5 % (6.5 %)", "13.5 % (6.5 %)"]
     assert table["runs that the frame cap ended"] == ["0.2 % of 500", "0.2 % of 500"]
+
+
+def test_what_was_not_run_is_said() -> None:
+    found = evaluation("xnnpack fp32", 10, 12.5)
+    del found["remi"], found["endings"]
+    table = {row[0]: row[2] for row in rows([found])}
+    assert table["sentences of each language"] == "10 short ones"
+    assert table["claire, French: duration within 20 %"] == "91.0 %"
+    assert table["remi, French: duration within 20 %"] == "not run"
+    assert table["runs that the frame cap ended"] == table["real-time factor"] == "not run"
 
 
 def test_no_speed_is_claimed_of_an_emulator() -> None:

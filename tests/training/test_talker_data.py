@@ -82,9 +82,9 @@ def test_a_frame_speaks_the_last_token_begun_and_none_before_it_was_read() -> No
     starts = np.array([0, 0.2, 0.4, 4, 6], np.float32)
     spoken = tokens_spoken(starts, 8)
     assert spoken.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
-    lag, progress = place_codes(spoken)
+    lag, phone = place_codes(spoken, np.array([9, 4, 4, 4, 5, 4, 127, 0], np.int16))
     assert lag.tolist() == [0, 0, 0, 1, 1, 2, 2, 3]
-    assert progress.tolist() == [0, 0, 0, 1, 0, 1, 0, 1]
+    assert phone.tolist() == [18, 8, 9, 9, 10, 8, 254, 0]
 
 
 def test_a_silence_is_not_part_of_the_word_before_it(work: Path) -> None:
