@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from kazeia.tokenizer import build_tokenizer
 from training import sizes
-from training.codes import ENTRIES, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
+from training.codes import ENTRIES, LAG_CODEBOOK, PHONE_CODEBOOK, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.steps import COOL_DOWN_SHARE, train
 from training.talker_data import Batch, Batches, Reader, lessons
 from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, TalkerStates
@@ -40,6 +40,8 @@ Mihaylova and Martins 2019): it must go on from those when it speaks."""
 STRANGE_SHARE = 0.6
 """Up to this share is replaced by sounds from anywhere. Told its own sounds, a talker without this made a third more word errors
 than told the teacher's: one wrong sound led to the next."""
+MISPLACED_SHARE, MISNAMED_SHARE = 0.4, 0.2
+"""Up to these shares are wrong about their token by one, or about their phone: from either the other must be found again."""
 NAMED_LANGUAGE_SHARE = 0.9
 """The others leave the language to be read off the text, which comes a token a frame: its first words are read as either."""
 
@@ -104,7 +106,8 @@ class Course:
         with torch.no_grad():
             hidden = talker(torch.cat([prompts, self.spoken(batch, embedded, remembered)], 1)).hidden[:, first:]
             said = torch.where(own[..., None], self.own_codes(hidden, batch), batch.codes)
-            said = torch.where(strange[..., None], _sounds_from_anywhere(batch, rng), said)
+            said = torch.where(strange[..., None], sounds_from_anywhere(batch, rng), said)
+            said = misplaced(said, rng)
         heard = self.spoken(batch, talker.embedded_codes(said), remembered)
         states: TalkerStates = talker(torch.cat([prompts, heard], 1))
         place = torch.arange(batch.codes.shape[1])
@@ -152,11 +155,22 @@ class Course:
         return F.cross_entropy(logits[place <= batch.frames[:, None]], wanted[place <= batch.frames[:, None]])
 
 
-def _sounds_from_anywhere(batch: Batch, rng: np.random.Generator) -> Tensor:
+def sounds_from_anywhere(batch: Batch, rng: np.random.Generator) -> Tensor:
     """[B, S, 16]: every frame with the sound of any frame of the batch, and its own place in the text."""
     frames = batch.codes.flatten(0, 1)
     chosen = frames[torch.from_numpy(rng.integers(len(frames), size=batch.tokens.shape))]
     return torch.cat([chosen[..., :SOUNDING_CODEBOOKS], batch.codes[..., SOUNDING_CODEBOOKS:]], -1)
+
+
+def misplaced(codes: Tensor, rng: np.random.Generator) -> Tensor:
+    """[B, S, 16]: some frames say a token too few or too many, or another frame's phone."""
+    shape, codes = codes.shape[:2], codes.clone()
+    late, phoneless = (rng.random(shape) < most * rng.random((shape[0], 1)) for most in (MISPLACED_SHARE, MISNAMED_SHARE))
+    moved = torch.from_numpy(rng.choice((-1, 1), shape) * late)
+    codes[..., LAG_CODEBOOK] = (codes[..., LAG_CODEBOOK] + moved).clamp(0, ENTRIES - 1)
+    others = codes[..., PHONE_CODEBOOK].flatten()[torch.from_numpy(rng.integers(shape[0] * shape[1], size=shape))]
+    codes[..., PHONE_CODEBOOK] = torch.where(torch.from_numpy(phoneless), others, codes[..., PHONE_CODEBOOK])
+    return codes
 
 
 def _guidance(log_attention: Tensor, batch: Batch, speaks: Tensor) -> Tensor:

@@ -17,9 +17,9 @@ from kazeia.prompt import Request, _Builder
 from kazeia.voices import Voice
 from training import sizes, tokenizer
 from training.checkpoint import TALKER_PREFIX, completed, talker_tensors, voice_embeddings
-from training.codes import SHAPE_CODEBOOKS, Quantizer
+from training.codes import ENTRIES, LAG_CODEBOOK, PHONE_CODEBOOK, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.talker_data import Lesson, Reader, collate
-from training.train_talker import Course
+from training.train_talker import MISNAMED_SHARE, MISPLACED_SHARE, Course, misplaced, sounds_from_anywhere
 
 TEXT = "Good morning."
 
@@ -115,3 +115,25 @@ def test_own_sounds_are_what_the_talker_expects_where_it_is(course: Course) -> N
     for entries, codebook in zip(course.entries, SHAPE_CODEBOOKS, strict=True):
         assert codes[..., codebook].equal((rest[..., None, :] - entries).norm(dim=-1).argmin(-1))
         rest = rest - entries[codes[..., codebook]]
+
+
+def test_sounds_from_anywhere_keep_the_place_in_the_text(course: Course) -> None:
+    codes = np.arange(25)[:, None] * np.ones(16, np.int64)
+    lesson = Lesson(TEXT, ((0, 0.0),), codes.astype(np.int16), np.arange(25, dtype=np.int16), 0, 1, 0)
+    batch = collate([lesson], Reader(work(course)), np.random.default_rng(0), 0.0)
+    strange = sounds_from_anywhere(batch, np.random.default_rng(1))
+    assert strange[..., SOUNDING_CODEBOOKS:].equal(batch.codes[..., SOUNDING_CODEBOOKS:])
+    assert not strange[..., 0].equal(batch.codes[..., 0])
+    assert set(strange[..., 0].flatten().tolist()) <= set(batch.codes[..., 0].flatten().tolist())
+
+
+def test_a_misplaced_frame_is_wrong_by_one_token_or_about_its_phone() -> None:
+    codes = torch.from_numpy(np.random.default_rng(0).integers(0, ENTRIES, (8, 200, 16)))
+    found = misplaced(codes, np.random.default_rng(1))
+    assert found[..., :SOUNDING_CODEBOOKS].equal(codes[..., :SOUNDING_CODEBOOKS])
+    wrong = (found[..., LAG_CODEBOOK] - codes[..., LAG_CODEBOOK]).abs()
+    assert wrong.max() == 1
+    assert 0.05 < wrong.float().mean() < MISPLACED_SHARE
+    renamed = found[..., PHONE_CODEBOOK] != codes[..., PHONE_CODEBOOK]
+    assert 0.02 < renamed.float().mean() < MISNAMED_SHARE
+    assert (wrong > 0).ne(renamed).any()
