@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kazeia import languages
 from kazeia.bundle import Bundle
 from kazeia.bundle_choice import BUILTIN
 from kazeia.checkpoint import Checkpoint
@@ -78,3 +79,12 @@ def test_it_is_the_checkpoint_beside_it(tmp_path: Path) -> None:
 def test_checkpoint_and_bundle_are_small() -> None:
     files = [f for folder in (CHECKPOINT, BUILTIN) for f in folder.rglob("*") if f.is_file()]
     assert sum(f.stat().st_size for f in files) < LARGEST_BYTES
+
+
+def test_finding_the_language_is_not_part_of_speaking() -> None:
+    """It takes a third of a second to load: as long as a short phrase lasts."""
+    languages._identifier.cache_clear()
+    with Synthesizer(BUILTIN, "local") as synthesizer:
+        assert languages._identifier.cache_info().currsize == 1
+        synthesizer.speak("Bonjour.", Options(seed=1))
+    assert languages._identifier.cache_info().misses == 1

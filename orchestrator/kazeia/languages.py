@@ -52,10 +52,19 @@ def resolve_language(value: str, names: Iterable[str]) -> str:
 
 def language_of(text: str, names: Iterable[str]) -> str:
     """Which of the model's languages `names` the text is in: the likeliest by its byte n-grams (Lui and Baldwin 2012)."""
-    known = set(selectable(names))
-    codes = {code: name for code, name in ISO_CODES.items() if name in known and len(code) == 2}
+    codes = _codes(names)
     code, _ = _identifier(tuple(codes)).classify(text)
     return codes[code]
+
+
+def load_identifier(names: Iterable[str]) -> None:
+    """Load what `language_of` needs, so that the first text does not wait for it."""
+    _identifier(tuple(_codes(names)))
+
+
+def _codes(names: Iterable[str]) -> dict[str, str]:
+    known = set(selectable(names))
+    return {code: name for code, name in ISO_CODES.items() if name in known and len(code) == 2}
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from kazeia.devices.choice import choose_device
 from kazeia.devices.local import LocalDevice
 from kazeia.errors import AudioError, DeviceError, RunnerError
 from kazeia.generation import Generation, frame_limit
+from kazeia.languages import load_identifier
 from kazeia.prompt import Prompt, Request, TextMode, build_prompt
 from kazeia.runner_client import RunnerClient
 from kazeia.sampling import Overrides, SamplingOptions, check_seed, resolve_sampling
@@ -148,6 +149,8 @@ class Synthesizer:
             raise
         try:
             _ = self.bundle.tokenizer  # loads while the runners do
+            if self.bundle.manifest.model.auto_language == "text":
+                load_identifier(self.bundle.manifest.model.languages)
             ready = (self._generator.wait_ready(), self._decoder_client.wait_ready())
             self.npu_emulated = any(one.npu_emulated for one in ready)
         except BaseException:
