@@ -55,7 +55,9 @@ def _precision(programs: dict[str, str]) -> str:
 
 def _speed(evaluation: Found) -> str:
     emulated = any(program.startswith("qnn") for program in evaluation["programs"].values())
-    return "emulated" if emulated else str(evaluation["endings"]["rtf"]) if "endings" in evaluation else NOT_RUN
+    if emulated:
+        return "emulated"
+    return str(evaluation["endings"]["rtf"]) if "endings" in evaluation else NOT_RUN
 
 
 def write(checkpoint: Path, evaluations: list[Found]) -> None:

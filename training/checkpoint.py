@@ -44,6 +44,12 @@ Floats = NDArray[np.float32]
 Tensors = dict[str, Floats]
 
 
+def codebook_name(group: int) -> str:
+    """Of a codebook's tensors in the speech tokenizer, without `decoder.`."""
+    part = "rvq_first.vq.layers.0" if group == 0 else f"rvq_rest.vq.layers.{group - 1}"
+    return f"quantizer.{part}._codebook"
+
+
 def decoder_tensors(model: SpeechDecoder) -> Tensors:
     """Named as in the speech tokenizer; a codebook's entries are sums over one use each."""
     tensors = {}
@@ -52,9 +58,8 @@ def decoder_tensors(model: SpeechDecoder) -> Tensors:
         if name == "entries":
             silent = np.zeros((CODEBOOKS - SOUNDING_CODEBOOKS, *array.shape[1:]), np.float32)
             for group, entries in enumerate(np.concatenate([array, silent])):
-                part = "rvq_first.vq.layers.0" if group == 0 else f"rvq_rest.vq.layers.{group - 1}"
-                tensors[f"quantizer.{part}._codebook.embedding_sum"] = entries
-                tensors[f"quantizer.{part}._codebook.cluster_usage"] = np.ones(len(entries), np.float32)
+                tensors[f"{codebook_name(group)}.embedding_sum"] = entries
+                tensors[f"{codebook_name(group)}.cluster_usage"] = np.ones(len(entries), np.float32)
         elif name in ("first_proj.weight", "rest_proj.weight"):
             tensors[f"quantizer.rvq_{name.split('_')[0]}.output_proj.weight"] = array[:, :, None]
         else:

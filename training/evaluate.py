@@ -29,6 +29,7 @@ from training.voices import VOICES, spoken_by
 
 DURATION_TOLERANCE = 0.2
 SEED = 1
+SHORTEST_OF = 100
 Floats = NDArray[np.float32]
 
 
@@ -38,8 +39,8 @@ def speak(synthesizer: Synthesizer, utterance: Utterance, voice: str, seed: int)
 
 
 def chosen(work: Path, language: str, count: int, shortest: bool) -> list[Utterance]:
-    """The first or the shortest `count` of the first hundred held-out sentences."""
-    utterances = heldout(work, language, 100)
+    """The first `count` held-out sentences, or the shortest of the first hundred."""
+    utterances = heldout(work, language, max(count, SHORTEST_OF) if shortest else count)
     return (sorted(utterances, key=lambda u: u.features.frames) if shortest else utterances)[:count]
 
 

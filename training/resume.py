@@ -20,7 +20,7 @@ from torch import Tensor
 
 from kazeia.checkpoint.reader import CODEC
 from training import sizes, tokenizer
-from training.checkpoint import CODEC_PREFIX, TALKER_PREFIX
+from training.checkpoint import CODEC_PREFIX, TALKER_PREFIX, codebook_name
 from training.codes import CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.decoder_model import SpeechDecoder
 from training.steps import save, train
@@ -34,16 +34,11 @@ CODES = Path(__file__).parent / "codes.npz"
 Tensors: TypeAlias = dict[str, Tensor]
 
 
-def _codebook(group: int) -> str:
-    part = "rvq_first.vq.layers.0" if group == 0 else f"rvq_rest.vq.layers.{group - 1}"
-    return f"quantizer.{part}._codebook"
-
-
 def decoder_state(tensors: Tensors) -> Tensors:
     """The trained decoder's parameters from the speech tokenizer's tensors: `training.checkpoint.decoder_tensors` backwards."""
     stored = {name.removeprefix(CODEC_PREFIX): t.float() for name, t in tensors.items() if name.startswith(CODEC_PREFIX)}
     sums = [
-        stored.pop(f"{_codebook(g)}.embedding_sum") / stored.pop(f"{_codebook(g)}.cluster_usage")[:, None]
+        stored.pop(f"{codebook_name(g)}.embedding_sum") / stored.pop(f"{codebook_name(g)}.cluster_usage")[:, None]
         for g in range(CODEBOOKS)
     ]
     for name in ("first_proj", "rest_proj"):

@@ -38,8 +38,8 @@ FORGOTTEN_SHARE = 0.6
 learn to read. Of the others any share is replaced by what the talker itself would have said (scheduled sampling in two passes,
 Mihaylova and Martins 2019): it must go on from those when it speaks."""
 STRANGE_SHARE = 0.6
-"""Up to this share is replaced by sounds from anywhere. Told its own sounds, a talker without this made a third more word errors
-than told the teacher's: one wrong sound led to the next."""
+"""Up to this share is replaced by sounds from anywhere. Told its own sounds, a talker without this made more than twice the word
+errors that it made when told the teacher's: one wrong sound led to the next."""
 MISPLACED_SHARE, MISNAMED_SHARE = 0.4, 0.2
 """Up to these shares are wrong about their token by one, or about their phone: from either the other must be found again."""
 NAMED_LANGUAGE_SHARE = 0.9
@@ -203,9 +203,15 @@ def main() -> None:
     torch.manual_seed(0)
     course = Course(options.work)
     loss_of_batch = course.loss_of_batch(course_batches(options.work))
-    path = options.work / "talker.pt"
-    schedule = {"steps": options.steps, "peak": PEAK_LEARNING_RATE, "fall_share": options.fall}
-    train(course.model, loss_of_batch, path, **schedule, decay=WEIGHT_DECAY)
+    train(
+        course.model,
+        loss_of_batch,
+        options.work / "talker.pt",
+        steps=options.steps,
+        peak=PEAK_LEARNING_RATE,
+        fall_share=options.fall,
+        decay=WEIGHT_DECAY,
+    )
 
 
 if __name__ == "__main__":
