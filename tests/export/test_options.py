@@ -28,6 +28,8 @@ from kazeia.export.options import ExportOptions
             {"backend": "qnn", "quant": "16a8w"},
             "16a8w has fixed scales, which come from recorded speech; record some with kz calibrate, then give --calibration DIR",
         ),
+        ({"decoder_quant": "8da4w"}, "the speech decoder cannot be 8da4w; choose one of fp32, 8da8w"),
+        ({"decoder_quant": "8da8w", "decoder_backend": "qnn"}, "8da8w does not run on qnn; leave --decoder-quant out"),
         ({"context_length": 31}, "the context of 31 is too small; choose 32 or more"),
         ({"prefill_tokens": 0}, "0 prefill tokens do not fit a context of 1024; choose 1 to 1023"),
         ({"context_length": 64, "prefill_tokens": 64}, "64 prefill tokens do not fit a context of 64; choose 1 to 63"),
@@ -52,3 +54,4 @@ def test_each_model_has_a_place_of_its_own() -> None:
     assert options.speech_decoder == ("xnnpack", "fp32")
     assert options.uses_npu
     assert not ExportOptions().uses_npu
+    assert ExportOptions(decoder_quant="8da8w").speech_decoder == ("xnnpack", "8da8w")

@@ -10,7 +10,7 @@ import click
 
 from kazeia.commands.output import print_json, say
 from kazeia.defaults import CONTEXT_LENGTH, PREFILL_TOKENS
-from kazeia.export.options import BACKENDS, BUILT_FOR, DEFAULT_SOC, QUANTS, ExportOptions
+from kazeia.export.options import BACKENDS, BUILT_FOR, DECODER_QUANTS, DEFAULT_SOC, QUANTS, ExportOptions
 from kazeia.quality import REPORT_NAME
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 @click.option("--predictor-quant", type=click.Choice(QUANTS), help="The code predictor's, likewise.")
 @click.option(
     "--decoder-backend", type=click.Choice(BACKENDS), default="xnnpack", show_default=True, help="Of the speech decoder."
+)
+@click.option(
+    "--decoder-quant",
+    type=click.Choice(DECODER_QUANTS),
+    default="fp32",
+    show_default=True,
+    help="The speech decoder's, on the CPU.",
 )
 @click.option("--soc", default=DEFAULT_SOC, show_default=True, metavar="ID", help="Chip of the NPU.")
 @click.option(

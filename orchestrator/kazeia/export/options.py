@@ -12,12 +12,15 @@ from kazeia.errors import UsageError
 
 CpuQuant = Literal["fp32", "8da8w", "8da4w"]
 """On the CPU: float32, or weights of 8 or 4 bits with dynamic 8-bit activations."""
+DecoderQuant = Literal["fp32", "8da8w"]
+"""Of the speech decoder on the CPU: convolutions have no kernels with 4-bit weights."""
 NpuQuant = Literal["fp16", "16a8w", "16a4w"]
 """On the NPU: float16, or weights of 8 or 4 bits with 16-bit activations of fixed scale."""
 Quant = Literal[CpuQuant, NpuQuant]
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 QUANTS: tuple[Quant, ...] = (*get_args(CpuQuant), *get_args(NpuQuant))
+DECODER_QUANTS: tuple[DecoderQuant, ...] = get_args(DecoderQuant)
 BUILT_FOR: tuple[BuiltFor, ...] = get_args(BuiltFor)
 DEFAULT_QUANTS: dict[Backend, Quant] = {"xnnpack": "8da8w", "qnn": "fp16"}
 DEFAULT_SOC = "SM8750"
@@ -53,6 +56,8 @@ class ExportOptions:
     predictor_quant: Quant | None = None
     """Other than `quant`; puts the model on the backend of that name."""
     decoder_backend: Backend = "xnnpack"
+    decoder_quant: DecoderQuant = "fp32"
+    """On the CPU; on the NPU it is fp16."""
     soc: str = DEFAULT_SOC
     """The NPU's chip."""
     built_for: BuiltFor = "device"
@@ -76,6 +81,10 @@ class ExportOptions:
                 raise UsageError(f"unknown quantisation {quant!r}; choose one of {', '.join(QUANTS)}")
         if self.built_for not in BUILT_FOR:
             raise UsageError(f"cannot export for {self.built_for!r}; choose one of {', '.join(BUILT_FOR)}")
+        if self.decoder_quant not in DECODER_QUANTS:
+            raise UsageError(f"the speech decoder cannot be {self.decoder_quant}; choose one of {', '.join(DECODER_QUANTS)}")
+        if self.decoder_quant != "fp32" and self.decoder_backend != "xnnpack":
+            raise UsageError(f"{self.decoder_quant} does not run on {self.decoder_backend}; leave --decoder-quant out")
         if self.quant is not None and backend_of(self.quant) != self.backend:
             fitting = [quant for quant in QUANTS if backend_of(quant) == self.backend]
             raise UsageError(
@@ -94,8 +103,7 @@ class ExportOptions:
 
     @property
     def speech_decoder(self) -> Placement:
-        """On the CPU it stays fp32: convolutions have no dynamic 8-bit kernels."""
-        return Placement("xnnpack", "fp32") if self.decoder_backend == "xnnpack" else Placement("qnn", "fp16")
+        return Placement("xnnpack", self.decoder_quant) if self.decoder_backend == "xnnpack" else Placement("qnn", "fp16")
 
     @property
     def uses_npu(self) -> bool:

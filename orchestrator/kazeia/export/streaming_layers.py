@@ -55,6 +55,21 @@ def state_shapes(module: nn.Module) -> list[tuple[int, ...]]:
     return list(chain.from_iterable(part.state_shapes for part in module.modules() if isinstance(part, Stateful)))
 
 
+class Kernel(nn.Module):
+    """The weight of a convolution and what its input is taken as: both as they are.
+
+    Args:
+        weight: [out, in / groups, kernel, 1], or [in, out, kernel, 1] of a transposed one.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = _parameter(weight)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, self.weight
+
+
 class CausalConv(Stateful):
     """Convolution whose output sees `(kernel - 1) * dilation` past samples (`Qwen3TTSTokenizerV2CausalConvNet`, stride 1).
 
@@ -66,14 +81,14 @@ class CausalConv(Stateful):
     def __init__(self, weight: Tensor, bias: Tensor, dilation: int = 1, groups: int = 1) -> None:
         kernel = weight.shape[2]
         super().__init__((1, weight.shape[1] * groups, (kernel - 1) * dilation, 1))
-        self.weight = _parameter(weight.flip(2).unsqueeze(3))
+        self.kernel: nn.Module = Kernel(weight.flip(2).unsqueeze(3))
         self.bias = _parameter(bias)
         self.dilation = (dilation, 1)
         self.groups = groups
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        x = memory.extend(x, TIME)
-        return F.conv2d(x, self.weight, self.bias, dilation=self.dilation, groups=self.groups)
+        x, weight = self.kernel(memory.extend(x, TIME))
+        return F.conv2d(x, weight, self.bias, dilation=self.dilation, groups=self.groups)
 
 
 class PointwiseConv(nn.Module):
@@ -86,11 +101,12 @@ class PointwiseConv(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self.weight = _parameter(weight[:, :, None, None])
+        self.kernel: nn.Module = Kernel(weight[:, :, None, None])
         self.bias = None if bias is None else _parameter(bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, self.weight, self.bias)
+        x, weight = self.kernel(x)
+        return F.conv2d(x, weight, self.bias)
 
 
 class Upsample(nn.Module):
@@ -103,12 +119,13 @@ class Upsample(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
-        self.weight = _parameter(weight.flip(2).unsqueeze(3))
+        self.kernel: nn.Module = Kernel(weight.flip(2).unsqueeze(3))
         self.bias = _parameter(bias)
         self.stride = (weight.shape[2], 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv_transpose2d(x, self.weight, self.bias, stride=self.stride)
+        x, weight = self.kernel(x)
+        return F.conv_transpose2d(x, weight, self.bias, stride=self.stride)
 
 
 class OverlappingUpsample(Stateful):
@@ -123,13 +140,13 @@ class OverlappingUpsample(Stateful):
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__((1, weight.shape[0], 1, 1))
-        self.weight = _parameter(weight.flip(2).unsqueeze(3))
+        self.kernel: nn.Module = Kernel(weight.flip(2).unsqueeze(3))
         self.bias = _parameter(bias)
         self.stride = (weight.shape[2] // 2, 1)
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        x = memory.extend(x, TIME)
-        return F.conv_transpose2d(x, self.weight, self.bias, stride=self.stride, padding=(self.stride[0], 0))
+        x, weight = self.kernel(memory.extend(x, TIME))
+        return F.conv_transpose2d(x, weight, self.bias, stride=self.stride, padding=(self.stride[0], 0))
 
 
 class Snake(nn.Module):
