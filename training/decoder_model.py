@@ -5,8 +5,6 @@ The same function as `kazeia.export.speech_decoder.SpeechDecoder`, which takes c
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,26 +43,6 @@ class CausalUpsample(nn.Module):
         return y[..., : y.shape[-1] - self.extra] if self.extra else y
 
 
-class SnakeFunction(torch.autograd.Function):
-    """x + sin(a x)^2 / b for x [B, C, T] and a, b [C, 1]; keeps nothing but x, where autograd would keep six times as much."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(x, a, b)
-        y = torch.sin(x * a)
-        return torch.addcmul(x, y, y / b)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, a, b = ctx.saved_tensors
-        (gradient,) = gradients
-        double = (x * (2 * a)).sin_()  # 2 sin(a x) cos(a x)
-        half_one_minus_cosine = torch.sin(x * a).square_()
-        by_a = (gradient * x).mul_(double).sum((0, 2))[:, None] / b
-        by_b = -(gradient * half_one_minus_cosine).sum((0, 2))[:, None] / b**2
-        return torch.addcmul(gradient, gradient, double.mul_(a / b)), by_a, by_b
-
-
 class Snake(nn.Module):
     """x + sin(exp(alpha) x)^2 / exp(beta), a pair for every channel."""
 
@@ -73,10 +51,8 @@ class Snake(nn.Module):
         self.alpha, self.beta = nn.Parameter(torch.zeros(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = SnakeFunction.apply(  # type: ignore[no-untyped-call]
-            x, self.alpha.exp()[:, None], self.beta.exp()[:, None] + 1e-9
-        )
-        return y
+        wave = torch.sin(x * self.alpha.exp()[:, None])
+        return x + wave * wave / (self.beta.exp()[:, None] + 1e-9)
 
 
 class ConvNeXt(nn.Module):

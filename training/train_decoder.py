@@ -1,9 +1,9 @@
 """Trains the speech decoder from codes to the vocoder's waveform.
 
-usage: python -m training.train_decoder WORK front|whole [--steps N] [--files N] [--threads N]
+usage: python -m training.train_decoder WORK front|whole [--steps N] [--files N] [--threads N] [--eager]
 
 The waveform is a function of the codes (see vocoder.py), so samples are compared directly: first at 400 Hz (see
-decoder_start.py), then all through, where magnitudes of short-time spectra in several resolutions take care of what is quiet.
+decoder_start.py), then all through, where spectra take care of what is quiet (see decoder_losses.py).
 Resumes where WORK/decoder_front.pt or WORK/decoder.pt stands.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from training import features
 from training.codes import PERIODS_CODEBOOK, SHAPE_CODEBOOKS, Quantizer
+from training.decoder_losses import losses
 from training.decoder_model import SpeechDecoder
 from training.decoder_start import Components, front_loss, make_linear
 from training.sizes import speech_decoder
@@ -28,14 +28,10 @@ from training.steps import COOL_DOWN_SHARE, train
 from training.vocoder import FRAME_SAMPLES, synthesise
 from training.voices import VOICES, spoken_by
 
-FRONT_LEARNING_RATE, LEARNING_RATE = 2e-3, 5e-4
-FRONT_BATCH, BATCH, SEGMENT_FRAMES = 12, 6, 12
+FRONT_LEARNING_RATE, LEARNING_RATE = 2e-3, 7e-4
+FRONT_BATCH, BATCH, SEGMENT_FRAMES = 7, 4, 20
 BLIND_FRAMES = 3
 """At a cut the decoder lacks its past: nothing is asked of the first frames."""
-RESOLUTIONS = (128, 256, 512, 1024, 2048)
-PREEMPHASIS = 0.9
-LEVEL = 0.1
-"""A tenth of full scale is the unit of the sample-wise loss."""
 
 Shorts: TypeAlias = NDArray[np.int16]
 
@@ -98,24 +94,6 @@ def batch(data: Data, rng: np.random.Generator, size: int) -> tuple[Tensor, Tens
     return torch.from_numpy(np.stack(codes).astype(np.int64)), target, torch.from_numpy(np.stack(weights))
 
 
-def spectra(x: Tensor, size: int) -> Tensor:
-    return torch.stft(x, size, size // 4, window=torch.hann_window(size), return_complex=True)
-
-
-def losses(made: Tensor, target: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    made, target = made * weights, target * weights
-    sharp_made, sharp = (x[:, 1:] - PREEMPHASIS * x[:, :-1] for x in (made, target))
-    samples = F.l1_loss(made, target) / LEVEL + 4 * F.l1_loss(sharp_made, sharp) / LEVEL
-    magnitude = torch.zeros(())
-    for size in RESOLUTIONS:
-        found = spectra(sharp_made, size).abs() / size**0.5
-        wanted = spectra(sharp, size).abs() / size**0.5
-        magnitude = (
-            magnitude + F.l1_loss((found + 1e-4).log(), (wanted + 1e-4).log()) + (found - wanted).norm() / (wanted.norm() + 1)
-        )
-    return {"samples": 2 * samples, "magnitude": magnitude / len(RESOLUTIONS)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
@@ -124,12 +102,15 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8, help="of each language, a hundred sentences each")
     parser.add_argument("--fall", type=float, default=COOL_DOWN_SHARE, help="share of the steps in which the learning rate falls")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--eager", action="store_true", help="as it stands and in float32: slower, but needs no C++ compiler")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     data = make_data(options.work, options.files)
-    stage = train_front if options.stage == "front" else train_whole
-    stage(options.work, data, options.steps, options.fall)
+    if options.stage == "front":
+        train_front(options.work, data, options.steps, options.fall)
+    else:
+        train_whole(options.work, data, options.steps, options.fall, eager=options.eager)
 
 
 def train_front(work: Path, data: Data, steps: int, fall_share: float) -> None:
@@ -144,14 +125,18 @@ def train_front(work: Path, data: Data, steps: int, fall_share: float) -> None:
     train(model, loss_of_batch, work / "decoder_front.pt", steps=steps, peak=FRONT_LEARNING_RATE, fall_share=fall_share)
 
 
-def train_whole(work: Path, data: Data, steps: int, fall_share: float) -> None:
+def train_whole(work: Path, data: Data, steps: int, fall_share: float, *, eager: bool) -> None:
     model, file = SpeechDecoder(speech_decoder()), work / "decoder.pt"
     if not file.exists():
         model.load_state_dict(torch.load(work / "decoder_front.pt")["model"])
+    if not eager:
+        model.compile()
 
     def loss_of_batch(step: int) -> dict[str, Tensor]:
         codes, target, weights = batch(data, np.random.default_rng([1, step]), BATCH)
-        return losses(model(codes), target, weights)
+        with torch.autocast("cpu", torch.bfloat16, enabled=not eager):
+            made = model(codes)
+        return losses(made.float(), target, weights)
 
     train(model, loss_of_batch, file, steps=steps, peak=LEARNING_RATE, fall_share=fall_share)
 

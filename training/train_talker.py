@@ -24,7 +24,7 @@ from training.talker_data import Batch, Batches, Reader, lessons
 from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, TalkerStates
 from training.voices import VOICES
 
-PEAK_LEARNING_RATE = 2e-3
+PEAK_LEARNING_RATE = 1.5e-3
 WEIGHT_DECAY = 0.02
 POSITIONS = 900
 """Of a batch, without its prompts."""
