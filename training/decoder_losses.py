@@ -7,6 +7,7 @@ thirds are above 4 kHz.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
@@ -43,7 +44,7 @@ def losses(made: Tensor, target: Tensor, weights: Tensor) -> dict[str, Tensor]:
 def spectra(x: Tensor, size: int, hop: int) -> Tensor:
     """[B, bins, T], complex, in units of the square root of `size`."""
     found: Tensor = torch.stft(x, size, hop, window=torch.hann_window(size), return_complex=True)
-    return found / size**0.5
+    return found / math.sqrt(size)
 
 
 def _magnitude_loss(made: Tensor, target: Tensor, size: int) -> Tensor:
