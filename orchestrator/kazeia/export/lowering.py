@@ -12,10 +12,11 @@ from kazeia.export.options import CpuQuant
 from kazeia.export.program import ProgramSpec
 from kazeia.export.progress import Progress, silent
 from kazeia.export.quantize import quantize
+from kazeia.export.quantized_kernel import quantize_kernels
 
 
 def lower(spec: ProgramSpec, backend: str, quant: CpuQuant, progress: Progress = silent) -> bytes:
-    """Bytes of the program; the linear layers of `spec`'s modules are quantised in place.
+    """Bytes of the program; what `spec` names of its modules is quantised in place.
 
     Inputs and outputs are not memory-planned: the runner binds its own buffers to both, so KV slices are written in place.
     Weights that several methods use are stored once.
@@ -29,7 +30,10 @@ def lower(spec: ProgramSpec, backend: str, quant: CpuQuant, progress: Progress =
     with torch.no_grad():
         if quant != "fp32":
             with progress(f"{spec.name}: quantise"):
-                quantize(modules, quant, spec.eight_bit)
+                if spec.quantised == "convolutions":
+                    quantize_kernels(modules)
+                else:
+                    quantize(modules, quant, spec.eight_bit)
         with progress(f"{spec.name}: trace"):
             exported = {
                 name: torch.export.export(method.module, method.inputs, dynamic_shapes=method.dynamic_shapes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import nn
 
@@ -27,3 +27,5 @@ class ProgramSpec:
     constants: dict[str, int | float]
     eight_bit: frozenset[str] = field(default_factory=frozenset)
     """Names (last part) of linear layers that stay at 8 bits when the rest has 4."""
+    quantised: Literal["linear layers", "convolutions"] = "linear layers"
+    """What quantisation touches; the rest stays in float32."""

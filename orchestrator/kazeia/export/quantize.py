@@ -1,6 +1,6 @@
-"""Weight quantisation with dynamic 8-bit activations, in the forms XNNPACK has kernels for.
+"""Weight quantisation of linear layers with dynamic 8-bit activations, in the forms XNNPACK has kernels for.
 
-8da8w: 8-bit weights, one scale per output channel. 4 bits: one scale per group of 32 inputs; for linear layers only.
+8da8w: 8-bit weights, one scale per output channel. 4 bits: one scale per group of 32 inputs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 
 from kazeia.errors import ExportError
-from kazeia.export.quantized_kernel import quantize_kernels
 
 GROUP_SIZE = 32
 """Inputs that share one scale at 4 bits; XNNPACK takes multiples of 32."""
 
 
 def quantize(modules: Iterable[nn.Module], quant: Literal["8da8w", "8da4w"], eight_bit: frozenset[str]) -> None:
-    """Quantise the linear layers and wide convolutions of `modules` in place; a module that occurs twice is quantised once.
+    """Quantise the linear layers of `modules` in place; a module that occurs twice is quantised once.
 
     Layers whose own name is in `eight_bit` keep 8-bit weights under 8da4w.
 
@@ -29,11 +28,10 @@ def quantize(modules: Iterable[nn.Module], quant: Literal["8da8w", "8da4w"], eig
         ExportError: a layer's width does not fit the groups of 8da4w.
     """
     for module in {id(module): module for module in modules}.values():
-        _quantize_linears(module, quant, eight_bit)
-        quantize_kernels(module)
+        _quantize_module(module, quant, eight_bit)
 
 
-def _quantize_linears(module: nn.Module, quant: Literal["8da8w", "8da4w"], eight_bit: frozenset[str]) -> None:
+def _quantize_module(module: nn.Module, quant: Literal["8da8w", "8da4w"], eight_bit: frozenset[str]) -> None:
     linears = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
     four = {name for name in linears if quant == "8da4w" and name.rpartition(".")[2] not in eight_bit}
     for name in sorted(four):

@@ -5,6 +5,7 @@ Weights have a scale for each output channel, activations one for the whole chun
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -14,7 +15,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401  # registers quan
 from kazeia.export.speech_decoder import Dequantizer
 from kazeia.export.streaming_layers import CausalConv, Kernel, OverlappingUpsample, PointwiseConv
 
-LEAST_CHANNELS = 64
+LEAST_CHANNELS = 128
 """Convolutions with fewer inputs or outputs are close to the sound, and weigh little: they stay as they are."""
 SMALLEST_SCALE = torch.finfo(torch.float32).eps
 BITS8: tuple[Any, ...] = (-128, 127)
@@ -56,17 +57,17 @@ class QuantizedKernel(nn.Module):
         return x, cast(Tensor, weight)
 
 
-def quantize_kernels(module: nn.Module) -> None:
-    """Quantise the wide convolutions of `module` in place.
+def quantize_kernels(modules: Iterable[nn.Module]) -> None:
+    """Quantise the wide convolutions of `modules` in place.
 
     What reads a table's rows or the transformer's stays: ExecuTorch 1.5.1 cannot lower a quantisation at a delegate's edge.
     """
-    kept = {child for part in module.modules() if isinstance(part, Dequantizer) for child in part.children()}
-    for layer in set(module.modules()) - kept:
+    parts = {part for module in modules for part in module.modules()}
+    kept = {child for part in parts if isinstance(part, Dequantizer) for child in part.children()}
+    for layer in parts - kept:
         if not isinstance(layer, CausalConv | PointwiseConv | OverlappingUpsample):
             continue
         kernel = layer.kernel
         grouped = isinstance(layer, CausalConv) and layer.groups > 1
         if isinstance(kernel, Kernel) and not grouped and min(kernel.weight.shape[:2]) >= LEAST_CHANNELS:
-            transposed = isinstance(layer, OverlappingUpsample)
-            layer.kernel = QuantizedKernel(kernel.weight.detach(), axis=1 if transposed else 0)
+            layer.kernel = QuantizedKernel(kernel.weight.detach(), axis=1 if isinstance(layer, OverlappingUpsample) else 0)
