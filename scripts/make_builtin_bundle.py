@@ -29,7 +29,7 @@ CONTEXT_LENGTH = 512
 
 def make(checkpoint: Path, target: Path) -> None:
     """Export the checkpoint with its voices into the new folder `target`."""
-    export_bundle(checkpoint, target, ExportOptions(quant="8da8w", context_length=CONTEXT_LENGTH))
+    export_bundle(checkpoint, target, ExportOptions(quant="8da8w", decoder_quant="8da8w", context_length=CONTEXT_LENGTH))
     manifest = read_manifest(target)
     for file in sorted((checkpoint / "voices").glob("*.npy")):
         voice = target / f"{file.stem}.voice"

@@ -29,7 +29,7 @@ CODEC_DECODER = {
     "num_quantizers": CODEBOOKS,
     "vector_quantization_hidden_dimension": WIDTH,
     "latent_dim": 160,
-    "decoder_dim": 160,
+    "decoder_dim": 256,
     "hidden_size": 128,
     "intermediate_size": 256,
     "num_hidden_layers": 2,

@@ -49,7 +49,7 @@ def test_each_output_channel_has_a_scale_of_its_own() -> None:
         assert isinstance(layer.kernel, QuantizedKernel)
         assert layer.kernel.integers.dtype == torch.int8
         found = layer(x, Memory(memory))
-        assert min(decibels(exact[:, channel], found[:, channel]) for channel in range(128)) > 35
+        assert min(decibels(exact[:, channel], found[:, channel]) for channel in range(128)) > 32
 
 
 def test_narrow_and_grouped_convolutions_stay_as_they_are() -> None:
