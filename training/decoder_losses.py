@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from training.vocoder import SAMPLE_RATE
+from training.vocoder import SAMPLE_RATE, mel
 
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
 COMPLEX_RESOLUTIONS = (256, 1024)
 MEL_RESOLUTIONS = (600, 1536)
 """25 ms, as a recogniser hears, and one that tells harmonics apart."""
-MEL_BANDS, HIGHEST_MEL_HZ = 80, 8000.0
+MEL_BANDS, HIGHEST_MEL_HZ = 80, np.float64(8000)
 PREEMPHASIS = 0.9
 LEVEL = 0.1
 """A tenth of full scale is the unit of the sample-wise loss."""
@@ -36,9 +38,9 @@ def losses(made: Tensor, target: Tensor, weights: Tensor) -> dict[str, Tensor]:
     samples = (F.l1_loss(made, target) + 4 * F.l1_loss(sharp_made, sharp)) / LEVEL
     magnitude = torch.stack([_magnitude_loss(sharp_made, sharp, size) for size in RESOLUTIONS]).mean()
     waves = torch.stack([_complex_loss(sharp_made, sharp, size) for size in COMPLEX_RESOLUTIONS]).mean()
-    mel = torch.stack([_mel_loss(made, target, size) for size in MEL_RESOLUTIONS]).mean()
+    heard = torch.stack([_mel_loss(made, target, size) for size in MEL_RESOLUTIONS]).mean()
     weighted = {"samples": SAMPLES_WEIGHT * samples, "complex": COMPLEX_WEIGHT * waves}
-    return weighted | {"magnitude": MAGNITUDE_WEIGHT * magnitude, "mel": MEL_WEIGHT * mel}
+    return weighted | {"magnitude": MAGNITUDE_WEIGHT * magnitude, "mel": MEL_WEIGHT * heard}
 
 
 def spectra(x: Tensor, size: int, hop: int) -> Tensor:
@@ -65,26 +67,21 @@ def _mel_loss(made: Tensor, target: Tensor, size: int) -> Tensor:
     return F.l1_loss(found, wanted)
 
 
-def _mel(hz: Tensor) -> Tensor:
-    return 2595 * torch.log10(1 + hz / 700)
-
-
-def _bins_hz(size: int) -> Tensor:
-    return torch.arange(size // 2 + 1) * (SAMPLE_RATE / size)
+def _bins_hz(size: int) -> NDArray[np.float64]:
+    return np.linspace(0, SAMPLE_RATE / 2, size // 2 + 1)
 
 
 @cache
 def _mel_density(size: int) -> Tensor:
     """[bins, 1]: how much of the mel scale a bin covers, 1 on average."""
-    density = 1 / (1 + _bins_hz(size) / 700)
-    return (density / density.mean())[:, None]
+    density = 1 / (1 + _bins_hz(size) / 700)  # mel's derivative
+    return torch.from_numpy(density / density.mean()).float()[:, None]
 
 
 @cache
 def mel_filters(size: int) -> Tensor:
     """[80, bins]: triangles that overlap by half, equally wide on the mel scale, each with sum 1."""
-    mel = _mel(_bins_hz(size))
-    edges = torch.linspace(0, float(_mel(torch.tensor(HIGHEST_MEL_HZ))), MEL_BANDS + 2)
+    mels, edges = mel(_bins_hz(size)), np.linspace(0, mel(HIGHEST_MEL_HZ), MEL_BANDS + 2)
     width = edges[1]
-    triangles = torch.minimum((mel - edges[:-2, None]) / width, (edges[2:, None] - mel) / width).clamp(min=0)
-    return triangles / triangles.sum(1, keepdim=True).clamp(min=1e-6)
+    triangles = np.minimum((mels - edges[:-2, None]) / width, (edges[2:, None] - mels) / width).clip(min=0)
+    return torch.from_numpy(triangles / triangles.sum(1, keepdims=True).clip(min=1e-6)).float()

@@ -26,13 +26,14 @@ FLOOR = -14.0  # natural log of amplitude: silence
 MOST_PERIODS = 24
 
 
-def _mel(hz: NDArray[np.float64]) -> NDArray[np.float64]:
-    mel: NDArray[np.float64] = 2595 * np.log10(1 + hz / 700)
-    return mel
+def mel(hz: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mel scale (O'Shaughnessy 1987)."""
+    mels: NDArray[np.float64] = 2595 * np.log10(1 + hz / 700)
+    return mels
 
 
 BIN_HZ = np.linspace(0, SAMPLE_RATE / 2, BINS)
-BAND_HZ = np.interp(np.linspace(0, _mel(BIN_HZ)[-1], BANDS), _mel(BIN_HZ), BIN_HZ)
+BAND_HZ = np.interp(np.linspace(0, mel(BIN_HZ)[-1], BANDS), mel(BIN_HZ), BIN_HZ)
 
 
 class Features(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from kazeia.checkpoint.config import CodecDecoderConfig
+from kazeia.errors import ExportError
 from kazeia.export.lowering import lower
 from kazeia.export.quantized_kernel import LEAST_CHANNELS, QuantizedKernel, quantize_kernels
 from kazeia.export.speech_decoder import SpeechDecoder, decoder_program
@@ -81,3 +82,9 @@ def test_the_quantised_program_is_one_delegate_too(program: bytes) -> None:
     (plan,) = (plan for plan in deserialize_pte_binary(program).program.execution_plan if plan.name == "decode")
     assert [delegate.id for delegate in plan.delegates] == ["XnnpackBackend"]
     assert not any("quantize" in operator.name for operator in plan.operators)
+
+
+def test_four_bits_are_refused(decoder: SpeechDecoder) -> None:
+    spec = decoder_program(decoder, msgspec.convert(CONFIG, CodecDecoderConfig), FRAMES, 24000)
+    with pytest.raises(ExportError, match="convolutions have no kernels with 4-bit weights; choose fp32 or 8da8w"):
+        lower(spec, "xnnpack", "8da4w")

@@ -22,10 +22,12 @@ def lower(spec: ProgramSpec, backend: str, quant: CpuQuant, progress: Progress =
     Weights that several methods use are stored once.
 
     Raises:
-        ExportError: an unknown backend, or a layer that does not fit `quant`.
+        ExportError: an unknown backend, or a program or layer that does not fit `quant`.
     """
     if backend != "xnnpack":
         raise ExportError(f"cannot lower for backend {backend!r}; choose xnnpack")
+    if spec.quantised == "convolutions" and quant == "8da4w":
+        raise ExportError(f"{spec.name}: convolutions have no kernels with 4-bit weights; choose fp32 or 8da8w")
     modules = [method.module.eval() for method in spec.methods.values()]
     with torch.no_grad():
         if quant != "fp32":
