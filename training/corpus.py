@@ -31,6 +31,7 @@ PACKAGES = (
     "aptitude-doc-fr",
     "wfrench",
     "wamerican",
+    "wordnet-base",
     "gnome-user-docs",
 )
 SHORTEST, LONGEST = 12, 90
@@ -38,6 +39,7 @@ LETTERS = {"en": "A-Za-z", "fr": "A-Za-zàâäçéèêëîïôöùûüÿœæÀÂ
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 HELDOUT_SENTENCES = 400
 DICTIONARY_LINES = 1500
+EXAMPLES = 6000
 FORTUNES_UNFIT = {"ascii-art", "art", "cookie", "debian", "knghtbrd", "linux", "magic", "perl", "songs-poems"}
 FORTUNES_UNFIT |= {"startrek", "zippy"}
 
@@ -107,6 +109,19 @@ def words(file: Path, language: str, count: int, rng: random.Random) -> list[str
     return lines
 
 
+def examples(folder: Path, count: int) -> list[str]:
+    """`count` of WordNet's examples of how a word is used: short, and of words that no guide has. Few are whole sentences."""
+    quoted = [
+        example.strip(" ;,")
+        for file in sorted(folder.glob("data.*"))
+        for line in file.read_text("utf-8").splitlines()
+        for example in re.findall(r'"([^"]+)"', line.partition("|")[2])
+    ]
+    ended = (e if e.endswith((".", "!", "?")) else f"{e}." for e in quoted if e)
+    readable = sentences((e[0].upper() + e[1:] for e in ended), "en")
+    return random.Random("examples").sample(readable, min(count, len(readable)))
+
+
 def everyday(language: str) -> list[str]:
     return (Path(__file__).parent / f"everyday.{language}.txt").read_text("utf-8").splitlines()
 
@@ -122,12 +137,13 @@ DICTIONARIES = {"en": "american-english", "fr": "french"}
 
 
 def training_sentences(language: str, root: Path, rng: random.Random) -> list[str]:
+    """WordNet's come last: the first sentences number the phones, which the shipped talker has learnt."""
     pages = [page for f, names in GUIDES for page in (root / f.format(language)).rglob(names.format(language))]
     prose = itertools.chain(fortunes(root) if language == "en" else (), paragraphs(pages))
     dictionary = root / "usr/share/dict" / DICTIONARIES[language]
     found = sentences(prose, language) + words(dictionary, language, DICTIONARY_LINES, rng)
     rng.shuffle(found)
-    return everyday(language) + found
+    return everyday(language) + found + (examples(root / "usr/share/wordnet", EXAMPLES) if language == "en" else [])
 
 
 def heldout_sentences(language: str, root: Path, known: set[str], rng: random.Random) -> list[str]:

@@ -21,7 +21,7 @@ from training import sizes
 from training.codes import ENTRIES, LAG_CODEBOOK, PHONE_CODEBOOK, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.steps import COOL_DOWN_SHARE, train
 from training.talker_data import Batch, Batches, Reader, lessons
-from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, TalkerStates
+from training.talker_model import GUIDED_OFFSETS, MOVES, Lecture, Talker, TalkerStates
 from training.voices import VOICES
 
 PEAK_LEARNING_RATE = 1.5e-3
@@ -42,6 +42,8 @@ STRANGE_SHARE = 0.6
 errors that it made when told the teacher's: one wrong sound led to the next."""
 MISPLACED_SHARE, MISNAMED_SHARE = 0.4, 0.2
 """Up to these shares are wrong about their token by one, or about their phone: from either the other must be found again."""
+MOST_VARIANTS = 32
+"""Of a compiled layer: talker's or predictor's, learning or not, shown or not, and small batches; about ten."""
 NAMED_LANGUAGE_SHARE = 0.9
 """The others leave the language to be read off the text, which comes a token a frame: its first words are read as either."""
 
@@ -192,16 +194,27 @@ def course_batches(work: Path) -> Batches:
     return Batches(taught, Reader(work, MERGE_DROPOUT), POSITIONS, TORN_SHARE, seed=2)
 
 
+def compile_layers(talker: Talker) -> None:
+    """For batches of any shape."""
+    torch._dynamo.config.recompile_limit = MOST_VARIANTS
+    for stack in (talker.model, talker.code_predictor.model):
+        for layer in stack.layers:
+            layer.compile(dynamic=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--fall", type=float, default=COOL_DOWN_SHARE, help="share of the steps in which the learning rate falls")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--eager", action="store_true", help="as it stands: slower, but needs no C++ compiler")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     course = Course(options.work)
+    if not options.eager:
+        compile_layers(course.model.talker)
     loss_of_batch = course.loss_of_batch(course_batches(options.work))
     train(
         course.model,
