@@ -26,9 +26,9 @@ from training.voices import VOICES
 
 PEAK_LEARNING_RATE = 1.5e-3
 WEIGHT_DECAY = 0.02
-POSITIONS = 900
+POSITIONS = 1800
 """Of a batch, without its prompts."""
-PREDICTED_FRAMES = 96
+PREDICTED_FRAMES = 192
 """Of a batch: the code predictor costs 16 positions for every frame."""
 GUIDANCE_WEIGHT, PACE_WEIGHT, PHONE_WEIGHT, FRAME_WEIGHT = 0.5, 0.5, 0.5, 1.0
 PACE_UNIT_FRAMES = 10.0
