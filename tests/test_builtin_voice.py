@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from kazeia.checkpoint import Checkpoint
 from kazeia.export.tables import write_codec_table, write_text_table
 from kazeia.synthesis import Options, Synthesizer
 from kazeia.voices import read_voice
-from training.recogniser import heard
+from training.recogniser import heard, word_error_rate
 from training.voices import VOICES
 
 CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "kazeia-tts-12hz-8m-base"
@@ -31,8 +30,8 @@ ENGLISH = (
 )
 FRENCH = ("Bonjour.", "Il fait très beau ce matin.", "La fenêtre de la maison est ouverte.")
 WITHOUT_STOP = ("Good morning to all of you", "Il fait très beau ce matin")
-FEWEST_RECOGNISED = 6
-"""Of ENGLISH, whose transcript is more like the text than like any of the others; word errors are in the checkpoint's card."""
+MOST_WORD_ERRORS = 0.15
+"""In ENGLISH, of 45 words: 2 to 9 % in three seeds of both voices. The checkpoint's card has those in held-out sentences."""
 FRAMES_A_LETTER = (0.6, 1.6)
 """A phone lasts about a frame; without the silence around the text."""
 SILENT_FRAMES = 3
@@ -44,16 +43,11 @@ def synthesizer() -> Iterator[Synthesizer]:
         yield synthesizer
 
 
-def likeness(a: str, b: str) -> float:
-    return SequenceMatcher(None, a.lower(), b.lower(), autojunk=False).ratio()
-
-
 @pytest.mark.parametrize("voice", VOICES)
-def test_what_a_recogniser_hears_is_most_like_the_text(synthesizer: Synthesizer, voice: str) -> None:
+def test_a_recogniser_hears_the_text(synthesizer: Synthesizer, voice: str) -> None:
     options = Options(voice=voice, seed=1)
-    transcripts = [heard(synthesizer.speak(text, options).samples) for text in ENGLISH]
-    nearest = [max(ENGLISH, key=lambda text: likeness(text, transcript)) for transcript in transcripts]
-    assert sum(found == text for found, text in zip(nearest, ENGLISH, strict=True)) >= FEWEST_RECOGNISED, transcripts
+    heard_for = [(text, heard(synthesizer.speak(text, options).samples)) for text in ENGLISH]
+    assert word_error_rate(heard_for) <= MOST_WORD_ERRORS, heard_for
 
 
 @pytest.mark.parametrize("text", [*ENGLISH, *FRENCH, *WITHOUT_STOP])
