@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from training import sizes, tokenizer
 from training.checkpoint import TALKER_PREFIX, completed, talker_tensors, voice_embeddings
 from training.codes import ENTRIES, LAG_CODEBOOK, PHONE_CODEBOOK, SHAPE_CODEBOOKS, SOUNDING_CODEBOOKS, Quantizer
 from training.talker_data import Lesson, Reader, collate
-from training.train_talker import MISNAMED_SHARE, MISPLACED_SHARE, Course, misplaced, sounds_from_anywhere
+from training.train_talker import MISNAMED_SHARE, MISPLACED_SHARE, Course, compile_layers, misplaced, sounds_from_anywhere
 
 TEXT = "Good morning."
 
@@ -137,3 +138,19 @@ def test_a_misplaced_frame_is_wrong_by_one_token_or_about_its_phone() -> None:
     renamed = found[..., PHONE_CODEBOOK] != codes[..., PHONE_CODEBOOK]
     assert 0.02 < renamed.float().mean() < MISNAMED_SHARE
     assert (wrong > 0).ne(renamed).any()
+
+
+def test_compiled_layers_compute_and_learn_the_same(course: Course) -> None:
+    eager = course.model.talker
+    compiled = copy.deepcopy(eager)
+    compile_layers(compiled)
+    for shape in ((4, 30), (3, 41)):
+        embeddings, wanted = 0.1 * torch.randn(2, *shape, eager.codec_head.in_features)
+        states = [talker(embeddings) for talker in (eager, compiled)]
+        for a, b in zip(*states, strict=True):
+            torch.testing.assert_close(b.exp(), a.exp(), rtol=1e-3, atol=1e-4)  # the future's log attention is minus infinity
+        for talker, found in zip((eager, compiled), states, strict=True):
+            talker.zero_grad()
+            (found.hidden - wanted).square().sum().backward()
+        for a, b in zip(eager.model.layers.parameters(), compiled.model.layers.parameters(), strict=True):
+            torch.testing.assert_close(b.grad, a.grad, rtol=1e-2, atol=1e-3 * float(a.grad.abs().max()))
