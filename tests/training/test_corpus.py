@@ -46,7 +46,7 @@ def test_paragraphs_are_cut_at_sentence_ends_and_each_sentence_taken_once() -> N
 
 def test_the_examples_of_a_dictionary_become_sentences(tmp_path: Path) -> None:
     (tmp_path / "data.verb").write_text(
-        "  1 This file is WordNet's \"licence text, which is not an example\".\n"
+        '  1 This file is WordNet\'s "licence text, which is not an example".\n'
         '01 30 v 01 sing 0 001 @ 02 v 0000 | make music with the voice; "she was singing at the window"; "Sing!"\n'
         '02 30 v 01 read 0 001 @ 03 v 0000 | look at text; "What are you reading there?"; "she was singing at the window"\n'
     )
