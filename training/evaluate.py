@@ -1,6 +1,6 @@
 """What the built-in voice reaches, measured through the real runner on sentences training never saw.
 
-usage: python -m training.evaluate WORK BUNDLE [--sentences 100] [--seeds 5] [--shortest] [--json FILE]
+usage: python -m training.evaluate WORK BUNDLE [--sentences 100] [--seed 1] [--seeds 5] [--shortest] [--json FILE]
 
 English: word error rate of an independent recogniser, next to its error on the teacher's own recordings. French: for how many
 sentences the nearest of all teacher recordings, by dynamic time warping over MFCCs, is the right one, and for how many the
@@ -44,8 +44,8 @@ def chosen(work: Path, language: str, count: int, shortest: bool) -> list[Uttera
     return (sorted(utterances, key=lambda u: u.features.frames) if shortest else utterances)[:count]
 
 
-def english(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -> dict[str, float]:
-    spoken = [(u.text, heard(speak(synthesizer, u, voice, SEED).samples)) for u in utterances]
+def english(synthesizer: Synthesizer, utterances: list[Utterance], voice: str, seed: int) -> dict[str, float]:
+    spoken = [(u.text, heard(speak(synthesizer, u, voice, seed).samples)) for u in utterances]
     taught = [(u.text, heard(synthesise(spoken_by(voice, "en", u.features)))) for u in utterances]
     for text, transcript in spoken:
         print(f"  {text} | {transcript}", flush=True)
@@ -55,11 +55,11 @@ def english(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -
     }
 
 
-def french(synthesizer: Synthesizer, utterances: list[Utterance], voice: str) -> dict[str, float]:
+def french(synthesizer: Synthesizer, utterances: list[Utterance], voice: str, seed: int) -> dict[str, float]:
     recordings = [mfcc(synthesise(spoken_by(voice, "fr", u.features))) for u in utterances]
     right = lasting = 0
     for index, utterance in enumerate(utterances):
-        speech = speak(synthesizer, utterance, voice, SEED)
+        speech = speak(synthesizer, utterance, voice, seed)
         right += nearest(mfcc(speech.samples), recordings) == index
         wanted = utterance.features.frames * FRAME_SAMPLES
         lasting += abs(len(speech.samples) / wanted - 1) <= DURATION_TOLERANCE
@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--sentences", type=int, default=100, help="of each language")
+    parser.add_argument("--seed", type=int, default=SEED, help="of what is listened to")
     parser.add_argument("--seeds", type=int, default=5, help="of the runs whose ends are counted; 0: none")
     parser.add_argument("--voice", choices=VOICES, action="append", help="default: all")
     parser.add_argument("--shortest", action="store_true", help="the shortest sentences: an emulated frame takes seconds")
@@ -97,10 +98,11 @@ def main() -> None:
     texts = {language: chosen(options.work, language, options.sentences, options.shortest) for language in ("en", "fr")}
     programs = read_manifest(options.bundle).programs
     found: dict[str, Any] = {"programs": {name: f"{p.backend} {p.quant}" for name, p in programs.items()}}
-    found |= {"sentences": options.sentences, "shortest": options.shortest}
+    found |= {"sentences": options.sentences, "shortest": options.shortest, "seed": options.seed}
     with Synthesizer(options.bundle, "local") as synthesizer:
         for voice in voices:
-            found[voice] = {"en": english(synthesizer, texts["en"], voice), "fr": french(synthesizer, texts["fr"], voice)}
+            measures = {"en": english, "fr": french}
+            found[voice] = {name: measure(synthesizer, texts[name], voice, options.seed) for name, measure in measures.items()}
             print(voice, found[voice], flush=True)
         if options.seeds:
             found["endings"] = endings(synthesizer, texts["en"][::2] + texts["fr"][::2], voices, options.seeds)
